@@ -69,20 +69,19 @@ struct Registrations {
 // registered. The flags' own limits keep the products below 2^63.
 absl::Status CheckSizes(const BenchArguments& arguments) {
   const auto check = [](absl::string_view flags, int64_t values, int64_t limit,
-                        absl::string_view of) {
-    return values <= limit
-               ? absl::OkStatus()
-               : absl::InvalidArgumentError(absl::StrCat(
-                     flags, ": ", values, " exceeds the limit of ", limit, " values of ", of));
+                        absl::string_view unit) {
+    return values <= limit ? absl::OkStatus()
+                           : absl::InvalidArgumentError(absl::StrCat(
+                                 flags, ": ", values, " exceeds the limit of ", limit, " ", unit));
   };
   RETURN_IF_ERROR(check("--context-rows x (--features + 1)",
                         arguments.context_rows * (arguments.features + 1), kMaxContextValues,
-                        "a context"));
+                        "values per context"));
   RETURN_IF_ERROR(check("--query-rows x --features", arguments.query_rows * arguments.features,
-                        kMaxCallValues, "a call"));
+                        kMaxCallValues, "values per call"));
   if (arguments.method != "log-density") return absl::OkStatus();
   return check("--paths x --query-rows", arguments.paths * arguments.query_rows, kMaxCallValues,
-               "a call");
+               "values per call");
 }
 
 absl::Status RegisterContexts(const BenchArguments& arguments, const BenchLoad& load,
@@ -138,10 +137,11 @@ absl::Status DeleteContexts(const BenchLoad& load, const Registrations& registra
   }
   if (left.empty()) return status;
   const std::string what =
-      absl::StrCat(left.size() == 1 ? absl::StrCat("context '", left[0], "' is")
+      absl::StrCat(left.size() == 1 ? absl::StrCat("context '", left[0], "' was")
                                     : absl::StrCat(left.size(), " contexts from '", left.front(),
-                                                   "' to '", left.back(), "' are"),
-                   " not deleted (", first_error.message(), "): delete with chorale rm");
+                                                   "' to '", left.back(), "' were"),
+                   " not deleted (", first_error.message(), "): delete ",
+                   left.size() == 1 ? "it" : "them", " with 'chorale rm'");
   if (status.ok()) return WithMessage(first_error, what);
   return WithMessage(status, absl::StrCat(status.message(), "; ", what));
 }
@@ -162,11 +162,11 @@ absl::Status Measure(const BenchArguments& arguments, const BenchLoad& load,
     ASSIGN_OR_RETURN(const BenchResult result,
                      RunBench(load, concurrency, connect, environment.call()));
     if (result.call_ms.empty()) {
-      environment.Note("no call ended within the duration: allow more with --duration");
+      environment.Note("no call was completed during the measurement: increase --duration");
     }
     if (result.unavailable > 0) {
-      environment.Note(absl::StrCat("the server was unavailable to ", result.unavailable,
-                                    " attempts: the rates of this line include that time"));
+      environment.Note(absl::StrCat("the server was unavailable for ", result.unavailable,
+                                    " attempts; the rates of this line include this time"));
     }
     lines->push_back({int64_t{concurrency}, result.calls_per_second, result.values_per_second,
                       PercentileOrNothing(result.first_values_ms, 0.50),

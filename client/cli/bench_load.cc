@@ -211,8 +211,8 @@ absl::StatusOr<BenchResult> RunBench(const BenchLoad& load, int concurrency,
   } catch (const std::system_error& error) {  // the machine's limit of threads
     over.Cancel();
     statuses.back() = absl::InvalidArgumentError(
-        absl::StrCat("--concurrency: no more than ", threads.size(), " of ", concurrency,
-                     " threads can be started: ", error.what()));
+        absl::StrCat("--concurrency: only ", threads.size(), " of ", concurrency,
+                     " threads could be started: ", error.what()));
   }
   SleepUntil(absl::Now() + load.warm_up, {call.cancellation, &over});
   recorder.Start();

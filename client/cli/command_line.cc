@@ -41,10 +41,10 @@ absl::StatusOr<std::vector<std::string>> ColumnsOf(const std::string& option,
     const std::vector<std::string> list = names.ok() ? *names : std::vector<std::string>{value};
     for (const std::string& name : list) {
       if (add(name)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          option, ": no column '", name, "'",
-          list.size() > 1 ? "; a name with a comma is given alone or in double quotes" : "",
-          "; the file has: ", absl::StrJoin(csv.names(), ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, ": no column '", name, "'",
+                       list.size() > 1 ? "; put a name that contains a comma in double quotes" : "",
+                       "; the columns are: ", absl::StrJoin(csv.names(), ", ")));
     }
   }
   return columns;
@@ -98,7 +98,7 @@ CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string&
     uint64_t number = 0;
     const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
     const bool good = digits && absl::SimpleAtoi(text, &number);
-    return good ? std::string() : "must be a whole number from 0 to 2^64 - 1: " + text;
+    return good ? std::string() : "must be an integer from 0 to 2^64 - 1: " + text;
   });
 }
 
@@ -122,9 +122,8 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
     std::erase(rows->dropped, NormalText(context.target_column()));
   }
   if (!rows->dropped.empty()) {
-    environment->Note(absl::StrCat("columns of ", options.file, " that are not features of '",
-                                   options.context,
-                                   "' and are ignored: ", absl::StrJoin(rows->dropped, ", ")));
+    environment->Note(absl::StrCat(options.file, ": ignored columns, which are not features of '",
+                                   options.context, "': ", absl::StrJoin(rows->dropped, ", ")));
   }
   return Rows{std::move(csv), std::move(context), std::move(rows->features)};
 }

@@ -49,7 +49,7 @@ const std::vector<std::string> kColumns = {"name",           "model",         "t
                                            "resident_bytes", "dataset_bytes", "created"};
 
 void WriteFeatures(const v1::Context& context, std::ostream* out) {
-  ReportWriter report({"feature", "type", "categories", "missing", "outside_bulk", "left_out"},
+  ReportWriter report({"feature", "type", "categories", "missing", "outside_bulk", "dropped"},
                       Format::kTable, out);
   for (const v1::ColumnSummary& feature : context.features()) {
     const bool categorical = feature.type() == v1::ColumnSummary::CATEGORICAL;
@@ -107,13 +107,13 @@ absl::Status WriteContext(const v1::Context& context, Environment* environment) 
     AddRow(context, &report);
     report.Finish();
     if (format != Format::kTable) return;
-    out << "\ndigest " << context.digest() << "\n";
+    out << "\ndigest: " << context.digest() << "\n";
     if (context.far_target_count() > 0) {
-      out << "far values of the target " << context.far_target_count() << "\n";
+      out << "target values far from the others: " << context.far_target_count() << "\n";
     }
     for (const v1::ColumnSummary& feature : context.features()) {
       if (feature.season_steps() > 0) {
-        out << "season of " << feature.season_steps() << " steps of " << feature.name() << "\n";
+        out << "season: " << feature.season_steps() << " steps of " << feature.name() << "\n";
       }
     }
     out << "\n";

@@ -27,7 +27,7 @@ absl::Status RunShow(const NameArgument& arguments, Environment* environment) {
 absl::Status RunRemove(const NameArgument& arguments, Environment* environment) {
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   absl::Status status = client->DeleteContext(arguments.name, environment->call());
-  if (status.ok()) environment->Note(absl::StrCat("context '", arguments.name, "' is deleted"));
+  if (status.ok()) environment->Note(absl::StrCat("context '", arguments.name, "' was deleted"));
   return status;
 }
 

@@ -77,7 +77,7 @@ absl::StatusOr<std::string> TokenOf(absl::string_view text, const std::string& p
     if (line.empty() || absl::StartsWith(line, "#")) continue;
     if (!token.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--token-file: '", path, "' has several lines; it must have one, the token"));
+          "--token-file: '", path, "' has several lines; the token must be the only line"));
     }
     token = line;
   }
@@ -99,24 +99,25 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   return std::string(absl::StripAsciiWhitespace(variable == nullptr ? "" : variable));
 }
 
-// What may help when no server answers.
+// The remedy to propose if no server answers.
 std::string WhatToDo(const std::string& server, const absl::Status& status) {
-  if (absl::EndsWith(status.message(), "it may want TLS")) {
-    return " - encrypt with --tls, or with --tls-ca FILE if its authority is not the system's";
+  if (absl::EndsWith(status.message(), "it may require TLS")) {
+    return " - use --tls, or --tls-ca FILE if the system does not trust the authority of the "
+           "server's certificate";
   }
-  if (absl::EndsWith(status.message(), "it may want a client certificate")) {
-    return " - give one with --tls-cert and --tls-key";
+  if (absl::EndsWith(status.message(), "it may require a client certificate")) {
+    return " - set --tls-cert and --tls-key";
   }
   const absl::StatusOr<ServerAddress> address = ParseServerAddress(server);
   const bool here = address.ok() && IsLoopbackAddress(address->address);
-  // Nothing listens there; other failures are those of a server that does, or of the way to it.
+  // Nothing listens at the address; other failures are those of a server or of the network.
   const bool nobody = absl::EndsWith(status.message(), "Connection refused") ||
                       absl::EndsWith(status.message(), "No such file or directory");
   if (here && nobody) {
-    return " - start one with `chorale-server`, or name another one with --server or "
+    return " - start a server with 'chorale-server', or set the address with --server or "
            "CHORALE_SERVER";
   }
-  return " - name another one with --server or CHORALE_SERVER";
+  return " - set the address with --server or CHORALE_SERVER";
 }
 
 }  // namespace
@@ -148,7 +149,7 @@ absl::StatusOr<Client*> Environment::Connect() {
   ASSIGN_OR_RETURN(
       std::unique_ptr<Client> client,
       ConnectAnother([this](const absl::Status& why, absl::Duration delay) {
-        Note(absl::StrCat(why.message(), " - waiting ",
+        Note(absl::StrCat(why.message(), " - retrying in ",
                           absl::FormatDuration(absl::Trunc(delay, absl::Milliseconds(1)))));
       }));
   client_ = std::move(client);

@@ -36,7 +36,7 @@ absl::Status AddVector(const CsvTable& csv, const std::string& file, const std::
     if (std::isnan((*values)[row])) {
       return absl::InvalidArgumentError(
           absl::StrCat(file, ": line ", csv.Line(static_cast<int64_t>(row)), ", column '", name,
-                       "': the value is missing, but a density needs all values"));
+                       "': the value is missing, but a log-density requires a value in every row"));
     }
   }
   vectors->names.push_back(name);

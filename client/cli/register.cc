@@ -34,13 +34,13 @@ struct RegisterArguments {
   bool no_seasons = false;
 };
 
-// What is to be registered.
+// A table that is ready to be registered.
 struct Registrable {
   DataFrame table;
   std::string target;  // its name in the table
 };
 
-// Whether the target has a number in every row; the error names the line that has none.
+// InvalidArgument, with the line, if the target has a row without a number.
 absl::Status CheckTarget(const CsvTable& csv, const DataColumn& target,
                          const MissingMarks& missing) {
   const int64_t column = csv.Find(target.name);
@@ -51,20 +51,20 @@ absl::Status CheckTarget(const CsvTable& csv, const DataColumn& target,
     const std::string where = absl::StrCat("line ", csv.Line(row), ", column '", target.name, "'");
     if (missing.Matches(cell, ColumnKind::kNumeric)) {
       if (!numeric) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": the value is missing, but a target needs one in every row; ",
-                       empty, " of ", csv.row_count(), " rows have none"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, ": the value is missing, but a target requires a value in every row; ",
+          "missing in ", empty, " of ", csv.row_count(), " rows"));
     }
     if (!numeric && !ParseNumber(cell).has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "column '", target.name, "' is categorical, but a target must be numeric: ", where, ": ",
-          QuotedText(cell), " is no number"));
+          QuotedText(cell), " is not a number"));
     }
   }
   return absl::OkStatus();
 }
 
-// Whether a server can keep the column.
+// InvalidArgument if a name or a category exceeds the limit of the API.
 absl::Status CheckTexts(const CsvTable& csv, const DataColumn& column) {
   if (column.name.size() > kMaxTextBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the header: the name ", QuotedText(column.name),
@@ -77,8 +77,8 @@ absl::Status CheckTexts(const CsvTable& csv, const DataColumn& column) {
     if (text.size() <= kMaxTextBytes) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "line ", csv.Line(static_cast<int64_t>(row)), ", column '", column.name,
-        "': ", QuotedText(text), " has ", text.size(), " bytes; the limit of a category is ",
-        kMaxTextBytes, "; --drop=", AsOptionValue(column.name), " leaves the column out"));
+        "': ", QuotedText(text), " has ", text.size(), " bytes; the limit for a category is ",
+        kMaxTextBytes, "; drop the column with --drop=", AsOptionValue(column.name)));
   }
   return absl::OkStatus();
 }
@@ -95,7 +95,7 @@ absl::StatusOr<TypeOptions> TypesOf(const RegisterArguments& arguments, const Cs
   return types;
 }
 
-// The columns of the file, less those that the user drops, as they will be registered.
+// The columns of the file without those that the user drops, as they will be registered.
 absl::StatusOr<Registrable> TypeTable(const RegisterArguments& arguments, const CsvTable& csv,
                                       const Environment& environment) {
   if (csv.row_count() == 0) {
@@ -133,7 +133,7 @@ absl::StatusOr<Registrable> LoadTable(const RegisterArguments& arguments,
   return absl::InvalidArgumentError(absl::StrCat(arguments.file, ": ", table.status().message()));
 }
 
-// The server's refusal of a table or of its name, with the option that mends it.
+// Returns the error for a rejected table or name, with the option that corrects it.
 absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
   constexpr absl::string_view kColumns = "rows.columns";
   constexpr absl::string_view kName = "header.context_id";
@@ -148,11 +148,12 @@ absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
     const size_t end = rest.find(']');
     size_t index = 0;
     if (rest.empty() && table.columns().size() > 2) {
-      way_out = "--drop=COLUMN,... leaves columns out";
+      way_out = "drop columns with --drop=COLUMN,...";
     } else if (end != absl::string_view::npos && rest.front() == '[' &&
                absl::SimpleAtoi(rest.substr(1, end - 1), &index) &&
                index < table.columns().size() && absl::EndsWith(rest, ".categorical.categories")) {
-      way_out = absl::StrCat("if it is an id: --drop=", AsOptionValue(table.columns()[index].name));
+      way_out = absl::StrCat("if the column is an ID, drop it with --drop=",
+                             AsOptionValue(table.columns()[index].name));
     }
     if (way_out.empty()) continue;
     return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", way_out));
@@ -162,7 +163,7 @@ absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
 
 absl::Status RunRegister(const RegisterArguments& arguments, Environment* environment) {
   const std::string id = arguments.name.empty() ? IdFromFile(arguments.file) : arguments.name;
-  if (id.empty()) return absl::InvalidArgumentError("name the context with --name");
+  if (id.empty()) return absl::InvalidArgumentError("the context has no name: set --name");
   ASSIGN_OR_RETURN(Registrable loaded, LoadTable(arguments, *environment));
   const DataFrame& table = loaded.table;
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
@@ -178,7 +179,7 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
       client->RegisterContext(id, table, options, environment->call());
   if (!registration.ok()) return WithWayOut(registration.status(), table);
   if (registration->already_registered) {
-    environment->Note(absl::StrCat("'", id, "' already has this content; nothing changed"));
+    environment->Note(absl::StrCat("context '", id, "' already has this content: nothing changed"));
   }
   NoteWarnings(registration->warnings, *environment);
   return WriteContext(registration->context, environment);

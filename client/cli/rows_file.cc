@@ -26,12 +26,12 @@ absl::Status CheckColumns(const CsvTable& csv, const v1::Context& context) {
     if (csv.Find(feature.name()) < 0) absent.push_back(feature.name());
   }
   if (absent.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(absent.size() == 1 ? "column " : "columns ",
-                                                 Quoted(absent), " missing in the rows file; the ",
-                                                 "context needs: ", Quoted(needed)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("missing ", absent.size() == 1 ? "column " : "columns ", Quoted(absent),
+                   "; the features of the context are: ", Quoted(needed)));
 }
 
-// Whether no answer depends on the column. Contexts of earlier servers do not say it of all.
+// Whether no result depends on the column. Earlier servers do not report this for all columns.
 bool SaysNothing(const v1::ColumnSummary& feature, const v1::Context& context) {
   return feature.left_out() ||
          (context.row_count() > 0 && feature.missing_count() == context.row_count());
@@ -58,14 +58,14 @@ absl::Status AddFeature(const CsvTable& csv, int64_t column, const v1::ColumnSum
 absl::StatusOr<TargetRows> FitRows(const CsvTable& csv, const v1::Context& context,
                                    const MissingMarks& missing) {
   RETURN_IF_ERROR(CheckColumns(csv, context));
-  if (csv.row_count() == 0) return absl::InvalidArgumentError("the rows file has no rows");
+  if (csv.row_count() == 0) return absl::InvalidArgumentError("the file has a header but no rows");
   TargetRows rows;
   std::vector<bool> used(csv.column_count(), false);
   for (const v1::ColumnSummary& feature : context.features()) {
     const int64_t column = csv.Find(feature.name());
     if (used[column]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("column '", feature.name(), "' is in the context in two forms of one text"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "column '", feature.name(), "' is in the context twice after text normalisation"));
     }
     used[column] = true;
     RETURN_IF_ERROR(AddFeature(csv, column, feature, context, missing, &rows));
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<double>> NumberColumn(const CsvTable& csv, const std:
   const int64_t column = csv.Find(name);
   if (column < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("no column '", name, "' in the file; it has: ", Quoted(csv.names())));
+        absl::StrCat("no column '", name, "'; the columns are: ", Quoted(csv.names())));
   }
   return ReadNumbers(csv, column, TypeOfCells(CountCells(csv, column, missing)).meaning, missing);
 }

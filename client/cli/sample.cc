@@ -57,12 +57,12 @@ std::string Text(const google::protobuf::Duration& duration) {
 void NoteSummary(const v1::SampleSummary& summary, const Environment& environment) {
   const v1::Timings& timings = summary.timings();
   environment.Note(absl::StrCat("seed ", summary.seed(), "; first step after ",
-                                Text(timings.first_step()), ", all after ", Text(timings.total()),
-                                " (queued ", Text(timings.queued()), ", encoding ",
-                                Text(timings.encoding()), ")"));
+                                Text(timings.first_step()), ", complete after ",
+                                Text(timings.total()), " (queued ", Text(timings.queued()),
+                                ", encoding ", Text(timings.encoding()), ")"));
 }
 
-// What had been drawn when the samples broke off. The error that ended them is the command's.
+// Writes the values that were drawn before the stream failed. The command returns the error.
 void WriteDrawn(const Samples& samples, const SampleTitle& title, const Environment& environment) {
   const auto drawn = std::count_if(samples.values.begin(), samples.values.end(),
                                    [](double value) { return !std::isnan(value); });
@@ -70,7 +70,7 @@ void WriteDrawn(const Samples& samples, const SampleTitle& title, const Environm
   absl::StatusOr<std::string> file = environment.WritePartial(
       [&](std::ostream& out) { WriteSamples(samples, title, format, &out); });
   environment.Note(absl::StrCat(
-      drawn, " of ", samples.values.size(), " values had been drawn; ",
+      drawn, " of ", samples.values.size(), " values were drawn; ",
       file.ok() ? absl::StrCat("written to ", *file) : std::string(file.status().message())));
 }
 

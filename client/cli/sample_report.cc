@@ -96,11 +96,11 @@ void WriteRows(const SampleStatistics& statistics, absl::Span<const double> know
   report.Finish();
 }
 
-// Statistics that need joint samples.
+// Statistics that require joint samples.
 void WriteJointWords(const SampleStatistics& statistics, std::ostream* out) {
   *out << absl::StrFormat(
-      "\nJointly:\n  the sum has a standard deviation of %.6g; with independent rows it would be "
-      "%.6g\n",
+      "\nJoint statistics:\n  the standard deviation of the sum is %.6g; if the rows were "
+      "independent, it would be %.6g\n",
       statistics.sum.sd, statistics.independent_sum_sd);
   if (statistics.mean_pairwise_correlation.has_value()) {
     *out << absl::StrFormat("  the mean correlation between two rows is %.3f\n",
@@ -111,7 +111,7 @@ void WriteJointWords(const SampleStatistics& statistics, std::ostream* out) {
 void WriteIntervalWords(const char* name, const IntervalCoverage& interval, int64_t known,
                         std::ostream* out) {
   *out << absl::StrFormat(
-      "  %s: %.4g wide on average; %d known values inside (%.0f %%), %d to %d expected\n", name,
+      "  %s: mean width %.4g; %d observed values inside (%.0f %%), expected %d to %d\n", name,
       interval.mean_width, interval.inside,
       100.0 * static_cast<double>(interval.inside) / static_cast<double>(known),
       interval.fewest_expected, interval.most_expected);
@@ -119,15 +119,16 @@ void WriteIntervalWords(const char* name, const IntervalCoverage& interval, int6
 
 void WriteCoverageWords(const Coverage& coverage, std::ostream* out) {
   if (coverage.known == 0) return;
-  *out << absl::StrFormat("\nCompared with %d known values:\n", coverage.known);
+  *out << absl::StrFormat("\nComparison with %d observed values:\n", coverage.known);
   WriteIntervalWords("50 % intervals (q0.25 to q0.75)", coverage.half, coverage.known, out);
   WriteIntervalWords("90 % intervals (q0.05 to q0.95)", coverage.ninety, coverage.known, out);
-  *out << absl::StrFormat("  medians: off by %.4g on average", coverage.mean_median_error);
+  *out << absl::StrFormat("  medians: mean absolute error %.4g", coverage.mean_median_error);
   if (coverage.known > 1) {
-    *out << absl::StrFormat("; the known values have a standard deviation of %.4g",
+    *out << absl::StrFormat("; the standard deviation of the observed values is %.4g",
                             coverage.known_sd);
   }
-  *out << "\n  (expected: 90 % of the paths have that many of their own values inside)\n";
+  *out << "\n  (expected: on 90 % of the paths, the number of the path's own values inside is in "
+          "this range)\n";
 }
 
 ordered_json Json(const DrawSummary& draws) {
@@ -202,9 +203,9 @@ void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
     return;
   }
   if (format == Format::kTable) {
-    *out << absl::StrFormat("%s of %d rows in %d joint sample paths (context %s, seed %d)\n\n",
-                            title.target, samples.target_count, samples.path_count, title.context,
-                            samples.summary.seed());
+    *out << absl::StrFormat(
+        "%s of %d query rows in %d joint sample paths (context %s, seed %d)\n\n", title.target,
+        samples.target_count, samples.path_count, title.context, samples.summary.seed());
   }
   WriteRows(statistics, known, format, out);
   if (format != Format::kTable) return;

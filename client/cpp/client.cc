@@ -95,8 +95,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
     with_scheme.tls = TlsOptions{};
   }
   if (server.scheme == AddressScheme::kPlain && options.tls.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the server's address '", address, "' is one without encryption, but TLS is asked for"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the server's address '", address,
+                     "' has a scheme without encryption, but TLS is requested"));
   }
   RETURN_IF_ERROR(CheckToken(server.address, with_scheme));
   auto connection = std::make_unique<Connection>(server.address, with_scheme);
@@ -210,8 +211,7 @@ absl::StatusOr<std::vector<Item>> Client::ListPages(
       if (page.next_page_token().empty()) return absl::OkStatus();
       if (!tokens.insert(page.next_page_token()).second) {
         return absl::InternalError(
-            "the server repeats a page of the list: its page token is one "
-            "that it has given before");
+            "the server returned the same page token twice: the list would not end");
       }
       request.set_page_token(page.next_page_token());
     }

@@ -25,7 +25,7 @@ v1::BeyondBuffer ToProto(BeyondBuffer beyond) {
 
 absl::Status CheckRows(const DataFrame& targets) {
   if (targets.row_count() > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("targets: there are no rows");
+  return absl::InvalidArgumentError("targets: the table has no rows");
 }
 
 // DataLoss if a response has an unexpected number of values.
@@ -69,7 +69,7 @@ absl::Status AppendPredictions(const v1::PredictResponse& response, int64_t rows
   return absl::OkStatus();
 }
 
-// Collects the warnings of the answers to several requests about one table.
+// Merges the warnings of several requests about one table.
 class WarningMerger {
  public:
   void Add(const google::protobuf::RepeatedPtrField<v1::Warning>& warnings) {
@@ -80,7 +80,7 @@ class WarningMerger {
       });
       if (same == merged_.end()) {
         merged_.push_back({warning, false});
-      } else if (warning.reason() != v1::Warning::FAR_TARGET) {  // that counts the context's values
+      } else if (warning.reason() != v1::Warning::FAR_TARGET) {  // it counts values of the context
         same->warning.set_cell_count(same->warning.cell_count() + warning.cell_count());
         same->of_several = true;
       }
@@ -90,7 +90,7 @@ class WarningMerger {
   std::vector<v1::Warning> Take() {
     std::vector<v1::Warning> warnings;
     for (Merged& merged : merged_) {
-      // The sentence has the count of the first answer.
+      // The message has the count of the first response.
       if (merged.of_several && merged.warning.cell_count() > 0) {
         absl::StrAppend(merged.warning.mutable_message(), "; ", merged.warning.cell_count(),
                         " cells in all rows together");
@@ -166,7 +166,7 @@ StreamEnd RunStream(v1::Chorale::Stub* stub, const v1::SampleRequest& request,
   end.status = refused.ok() ? call.Result(status) : refused;
   if (!end.status.ok()) return end;
   if (!summary.has_value()) {
-    end.status = absl::DataLossError("the server ended the samples without a summary");
+    end.status = absl::DataLossError("the server ended the stream of samples without a summary");
     return end;
   }
   *summary_out = std::move(*summary);
@@ -239,7 +239,7 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& t
   RETURN_IF_ERROR(CheckRows(targets));
   std::optional<SampleAssembly> assembly;
   const auto on_block = [&](const v1::SampleBlock& block) {
-    // Created here, so that a request that the server refuses takes no memory.
+    // Created here, so that a rejected request allocates no memory.
     if (!assembly.has_value()) {
       assembly.emplace(options.path_count, targets.row_count(), options.order,
                        options.step_densities);
@@ -254,7 +254,7 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& t
   if (broken && assembly.has_value() && options.on_broken) options.on_broken(assembly->TakeDrawn());
   RETURN_IF_ERROR(summary.status());
   if (!assembly.has_value()) {
-    return absl::DataLossError("the server ended the samples without any value");
+    return absl::DataLossError("the server ended the stream of samples without values");
   }
   return assembly->Finish(std::move(*summary));
 }

@@ -18,13 +18,13 @@
 namespace chorale::client {
 namespace {
 
-constexpr size_t kMostTexts = 3;       // that one note shows
-constexpr size_t kMostTextBytes = 60;  // of a text that is shown
-// Numbers like 202401: the distances of two tell nothing, and a few may be such by chance.
+constexpr size_t kMostTexts = 3;       // in a warning
+constexpr size_t kMostTextBytes = 60;  // of a text in a warning
+// Distinct numbers like 202401: fewer may look like months by chance.
 constexpr size_t kFewestMonths = 3;
 constexpr size_t kMonthDigits = 6;
-constexpr char kSpelling[] = "numbers are written like -1234.5";
-constexpr char kDateSpelling[] = "dates are written like 2024-01-31, and months like 2024-01";
+constexpr char kNotation[] = "write numbers like -1234.5";
+constexpr char kDateNotation[] = "write dates like 2024-01-31, and months like 2024-01";
 
 bool IsTrueOrFalse(absl::string_view text) {
   return absl::EqualsIgnoreCase(text, "true") || absl::EqualsIgnoreCase(text, "false");
@@ -58,8 +58,10 @@ int64_t Sum(const std::vector<TextCount>& texts) {
   return cells;
 }
 
-std::string CellsAre(int64_t cells, absl::string_view one, absl::string_view many) {
-  return cells == 1 ? absl::StrCat("1 cell ", one) : absl::StrCat(cells, " cells ", many);
+// "1 of its 4 cells is a date", "2 of its 4 cells are dates".
+std::string OfCells(int64_t count, int64_t cells, absl::string_view one, absl::string_view many) {
+  return absl::StrCat(count, " of its ", cells, cells == 1 ? " cell " : " cells ",
+                      count == 1 ? one : many);
 }
 
 // The most frequent texts, kMostTexts at most.
@@ -70,35 +72,40 @@ std::vector<TextCount> MostFrequent(std::vector<TextCount> texts) {
   return texts;
 }
 
-// "'a', 'b' and 3 others".
+// "'a', 'b', 'c' and 4 others".
 std::string ShowTexts(const std::vector<TextCount>& texts) {
   const std::vector<TextCount> shown = MostFrequent(texts);
   std::string list = absl::StrJoin(shown, ", ", [](std::string* out, const TextCount& text) {
     absl::StrAppend(out, QuotedText(text.text));
   });
   if (shown.size() < texts.size()) {
-    absl::StrAppend(&list, " and ", texts.size() - shown.size(), " others");
+    const size_t more = texts.size() - shown.size();
+    absl::StrAppend(&list, " and ", more, more == 1 ? " other" : " others");
   }
   return list;
 }
 
-std::string First(const CsvTable& csv, int64_t column, int64_t row) {
-  return absl::StrCat("first ", QuotedText(csv.Cell(row, column)), " on line ", csv.Line(row));
+std::string CellAt(const CsvTable& csv, int64_t column, int64_t row) {
+  return absl::StrCat(QuotedText(csv.Cell(row, column)), " on line ", csv.Line(row));
 }
 
-// "--missing a,b", for texts that may stand for missing cells; empty if none is likely to.
+std::string First(const CsvTable& csv, int64_t column, int64_t row) {
+  return absl::StrCat(" (first: ", CellAt(csv, column, row), ")");
+}
+
+// "use --missing=a,b", for texts that may stand for missing cells; empty if none probably do.
 std::string ProposeMissing(const CellCounts& cells) {
   std::vector<TextCount> texts;
   for (const TextCount& text : cells.others) {
     if (!LooksLikeNumber(text.text)) texts.push_back(text);
   }
-  // One text that comes again and again, or a few: not the many of a column of categories.
+  // A few texts, or repeated texts: not the many texts of a categorical column.
   const bool few = texts.size() <= kMostTexts;
   texts = MostFrequent(std::move(texts));
   if (!few) std::erase_if(texts, [](const TextCount& text) { return text.cells < 2; });
   if (texts.empty()) return "";
   return absl::StrCat("; if ", ShowTexts(texts), texts.size() == 1 ? " stands" : " stand",
-                      " for missing cells: ", "--missing=",
+                      " for missing cells, use --missing=",
                       absl::StrJoin(texts, ",", [](std::string* out, const TextCount& text) {
                         absl::StrAppend(out, AsOptionValue(text.text));
                       }));
@@ -106,27 +113,28 @@ std::string ProposeMissing(const CellCounts& cells) {
 
 std::string NoteOnMixture(const CsvTable& csv, int64_t column, const CellCounts& cells) {
   const std::string& name = csv.names()[column];
-  std::string note = absl::StrCat("column '", name, "' is read as categories because of ",
-                                  cells.other_cells, " of its ", cells.numbers + cells.other_cells,
-                                  " cells, ", First(csv, column, cells.others.front().first_row));
+  std::string note = absl::StrCat("column '", name, "' is read as categories because ",
+                                  OfCells(cells.other_cells, cells.numbers + cells.other_cells,
+                                          "is not a number", "are not numbers"));
   if (cells.others.size() > 1) absl::StrAppend(&note, ": ", ShowTexts(cells.others));
+  absl::StrAppend(&note, First(csv, column, cells.others.front().first_row));
   if (cells.odd_numbers.cells > 0) {
-    absl::StrAppend(&note, "; ", First(csv, column, cells.odd_numbers.first_row),
-                    " looks like a number in another spelling: ", kSpelling);
+    absl::StrAppend(&note, "; ", CellAt(csv, column, cells.odd_numbers.first_row),
+                    " looks like a number in another notation: ", kNotation);
   }
   absl::StrAppend(&note, ProposeMissing(cells),
-                  "; if it is one of categories: --categorical=", AsOptionValue(name));
+                  "; if the column is categorical, use --categorical=", AsOptionValue(name));
   return note;
 }
 
-// Whether the categories are (nearly) all different, and no column of numbers with a few odd texts.
+// Whether nearly all categories are distinct, and most cells are not numbers.
 bool AreAllDifferent(const CellCounts& cells) {
   constexpr int64_t kFewest = 20;
   return cells.other_cells >= kFewest && cells.other_cells > cells.numbers &&
          10 * static_cast<int64_t>(cells.others.size()) >= 9 * cells.other_cells;
 }
 
-// Collects the notes on one column.
+// Collects the warnings about a column.
 class NoteWriter {
  public:
   NoteWriter(const CsvTable& csv, int64_t column, const CellCounts& cells)
@@ -137,19 +145,17 @@ class NoteWriter {
       Add(NoteReason::kMixedTypes, NoteOnMixture(csv_, column_, cells_));
     } else if (2 * cells_.odd_numbers.cells > cells_.other_cells) {
       Add(NoteReason::kNumbersAsText,
-          absl::StrCat(
-              Called(), " is read as categories, but ",
-              CellsAre(cells_.odd_numbers.cells, "looks like a number", "look like numbers"),
-              " in another spelling, ", FirstOf(cells_.odd_numbers), ": ", kSpelling));
+          absl::StrCat(Called(), " is read as categories, but ",
+                       OfAll(cells_.odd_numbers, "looks like a number", "look like numbers"),
+                       " in another notation", FirstOf(cells_.odd_numbers), ": ", kNotation));
     } else if (2 * (cells_.dates.cells + cells_.odd_dates.cells) > cells_.other_cells) {
       NoteDates();
     } else if (AreAllDifferent(cells_)) {
       Add(NoteReason::kAllDifferent,
           absl::StrCat(
-              Called(), " has ", cells_.others.size(), " different texts in ",
-              cells_.other_cells + cells_.numbers,
-              " cells, so that a category tells next to nothing of other rows; if it is an "
-              "id: --drop=",
+              Called(), " has ", cells_.others.size(), " distinct texts in ", AllCells(),
+              " cells, which are hardly informative as categories: if these are IDs or free text, "
+              "drop the column with --drop=",
               Option()));
     }
   }
@@ -157,7 +163,7 @@ class NoteWriter {
   void NoteNumbers(Meaning meaning) {
     if (meaning == Meaning::kDate) {
       Add(NoteReason::kReadAsDates,
-          absl::StrCat(Called(), " is read as dates, days since 1970-01-01; --categorical=",
+          absl::StrCat(Called(), " is read as dates (days since 1970-01-01); --categorical=",
                        Option(), " keeps the texts"));
     }
     const bool all_days = cells_.numbers > 1 && cells_.date_numbers.cells == cells_.numbers;
@@ -165,27 +171,29 @@ class NoteWriter {
         cells_.has_several_months && cells_.month_numbers.cells == cells_.numbers;
     if (all_days || all_months) {
       Add(NoteReason::kDatesAsNumbers,
-          absl::StrCat(Called(),
-                       " is read as numbers, but all look like dates written as numbers, ",
+          absl::StrCat(Called(), " is read as numbers, but all look like dates written as numbers",
                        FirstOf(all_days ? cells_.date_numbers : cells_.month_numbers),
-                       ", which are not evenly spaced: ", kDateSpelling));
+                       ", which are not evenly spaced: ", kDateNotation));
     }
     NoteDashes(meaning);
     if (cells_.leading_zeros.cells > 0) {
       Add(NoteReason::kLeadingZeros,
           absl::StrCat(Called(), " is read as numbers, but ",
-                       CellsAre(cells_.leading_zeros.cells, "begins", "begin"), " with a zero, ",
+                       OfAll(cells_.leading_zeros, "begins", "begin"), " with a zero",
                        FirstOf(cells_.leading_zeros),
-                       "; if these are codes: --categorical=", Option()));
+                       ": if these are codes, use --categorical=", Option()));
     }
   }
 
   void NoteLostDigits() {
     if (cells_.rounded.cells == 0) return;
     Add(NoteReason::kLostDigits,
-        absl::StrCat(Called(), ": ", CellsAre(cells_.rounded.cells, "has", "have"),
-                     " more digits than a number keeps, ", FirstOf(cells_.rounded),
-                     "; if these are ids: --drop=", Option(), " or --categorical=", Option()));
+        absl::StrCat(Called(), " has ", cells_.rounded.cells,
+                     cells_.rounded.cells == 1
+                         ? " integer beyond 2^53 that loses its last digits"
+                         : " integers beyond 2^53 that lose their last digits",
+                     FirstOf(cells_.rounded), ": if these are IDs, use --drop=", Option(),
+                     " or --categorical=", Option()));
   }
 
   void NoteMarks() {
@@ -202,17 +210,19 @@ class NoteWriter {
     const std::string why =
         most_are_read
             ? absl::StrCat("because ",
-                           CellsAre(cells_.not_dates.cells, "is no date", "are no dates"), ", ",
+                           OfAll(cells_.not_dates, "is not a date like the others",
+                                 "are not dates like the others"),
                            FirstOf(cells_.not_dates))
-            : absl::StrCat("but ", CellsAre(like_dates, "looks like a date", "look like dates"),
-                           ", ", FirstOf(cells_.odd_dates));
+            : absl::StrCat("but ",
+                           OfCells(like_dates, AllCells(), "looks like a date", "look like dates"),
+                           FirstOf(cells_.odd_dates));
     Add(NoteReason::kDatesAsText,
         absl::StrCat(Called(), " is read as categories, which have no order, ", why, ": ",
-                     kDateSpelling));
+                     kDateNotation));
   }
 
   void NoteDashes(Meaning meaning) {
-    // Words among them, such as "none", tell what they are.
+    // Words such as "none" need no warning.
     std::vector<TextCount> dashes = cells_.dashes;
     std::erase_if(dashes, [](const TextCount& text) {
       return std::any_of(text.text.begin(), text.text.end(), IsLetterOrDigit);
@@ -222,8 +232,8 @@ class NoteWriter {
                        : meaning == Meaning::kBoolean ? "booleans"
                                                       : "numbers";
     Add(NoteReason::kMissingMarks,
-        absl::StrCat(Called(), " is read as ", kind, ", and ",
-                     CellsAre(Sum(dashes), "counts", "count"), " as missing: ", ShowTexts(dashes)));
+        absl::StrCat(Called(), " is read as ", kind, ", and ", Sum(dashes),
+                     " of its cells as missing: ", ShowTexts(dashes)));
   }
 
   void Add(NoteReason reason, std::string text) {
@@ -231,6 +241,10 @@ class NoteWriter {
   }
   std::string Called() const { return absl::StrCat("column '", name_, "'"); }
   std::string Option() const { return AsOptionValue(name_); }
+  int64_t AllCells() const { return cells_.numbers + cells_.other_cells; }
+  std::string OfAll(const CellCount& count, absl::string_view one, absl::string_view many) const {
+    return OfCells(count.cells, AllCells(), one, many);
+  }
   std::string FirstOf(const CellCount& count) const {
     return First(csv_, column_, count.first_row);
   }
@@ -249,14 +263,14 @@ CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& m
   TextCounter others;
   TextCounter dashes;
   TextCounter marks;
-  absl::flat_hash_set<absl::string_view> months;  // different ones, kFewestMonths at most
+  absl::flat_hash_set<absl::string_view> months;  // distinct, kFewestMonths at most
   for (int64_t row = 0; row < csv.row_count(); ++row) {
     const absl::string_view cell = csv.Cell(row, column);
     if (cell.empty()) continue;
     const bool as_category = missing.Matches(cell, ColumnKind::kCategorical);
     if (missing.Matches(cell, ColumnKind::kNumeric)) {
       if (!as_category) {
-        // A number is one of the user's marks in another spelling.
+        // A number is a mark of the user in another notation.
         if (!ParseNumber(cell).has_value()) dashes.Add(cell, row);
       } else if (!missing.has_own()) {
         marks.Add(cell, row);
@@ -345,10 +359,10 @@ std::vector<ColumnNote> NotesOnColumn(const CsvTable& csv, int64_t column, const
 std::string NoteOnMarks(const CellCounts& cells, absl::string_view called) {
   if (cells.marks.empty()) return "";
   return absl::StrCat(
-      called, " is one of categories, and ", CellsAre(Sum(cells.marks), "counts", "count"),
-      " as missing: ", ShowTexts(cells.marks),
-      "; if that is a category, name the texts of missing cells: --missing=TEXT,... "
-      "or, for none, --missing ''");
+      called, " is read as categories, and ", Sum(cells.marks),
+      " of its cells as missing: ", ShowTexts(cells.marks),
+      "; if these are categories, list the texts of missing cells with --missing=TEXT,..., or use "
+      "--missing '' if there are none");
 }
 
 std::string QuotedText(absl::string_view text) {

@@ -26,7 +26,7 @@ absl::Status CheckNamed(const CsvTable& csv, const TypeOptions& options) {
     for (const std::string& name : *names) {
       if (csv.Find(name) < 0) {
         return absl::InvalidArgumentError(
-            absl::StrCat("no column '", name, "' in the file, but its type was given"));
+            absl::StrCat("no column '", name, "', but its type is set"));
       }
     }
   }
@@ -35,18 +35,18 @@ absl::Status CheckNamed(const CsvTable& csv, const TypeOptions& options) {
   for (const std::string& name : options.numeric) {
     if (categorical.contains(name)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the type of column '", name, "' was given twice"));
+          absl::StrCat("the type of column '", name, "' is set twice"));
     }
   }
   return absl::OkStatus();
 }
 
-// Days since 1970-01-01 of 0001-01-01 and 9999-12-31. A number beyond is no day, but a date in
-// another form: 20240131, or seconds.
+// Days since 1970-01-01 of 0001-01-01 and 9999-12-31. A number outside is not a day, but a date in
+// another notation: 20240131, or seconds.
 constexpr double kFirstDay = -719162;
 constexpr double kLastDay = 2932896;
 
-// A cell as a number, or as a text of its meaning; nullopt if it is neither.
+// Reads a cell as a number or as text with the meaning; nullopt if it is neither.
 std::optional<double> ReadNumber(absl::string_view cell, Meaning meaning) {
   if (const std::optional<double> number = ParseNumber(cell)) {
     const bool is_day = *number >= kFirstDay && *number < kLastDay + 1;
@@ -64,17 +64,16 @@ std::optional<double> ReadNumber(absl::string_view cell, Meaning meaning) {
 const char* WhatItIsNot(Meaning meaning) {
   switch (meaning) {
     case Meaning::kBoolean:
-      return " is neither true nor false, and the column is one of booleans";
+      return " is neither true nor false, but the column contains booleans";
     case Meaning::kDate:
-      return " is no date like 2024-01-31 and no number of days since 1970-01-01, and the column "
-             "is "
-             "one of dates";
+      return " is neither a date like 2024-01-31 nor a number of days since 1970-01-01, but the "
+             "column contains dates";
     case Meaning::kDuration:
-      return " is no number of days, and the column is one of durations";
+      return " is not a number of days, but the column contains durations";
     case Meaning::kNumber:
       break;
   }
-  return " is not a finite number, and the column is numeric";
+  return " is not a finite number, but the column is numeric";
 }
 
 std::string Range(const DataColumn& column) {
@@ -104,7 +103,7 @@ absl::StatusOr<std::vector<double>> ReadNumbers(const CsvTable& csv, int64_t col
     if (!number.has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat(Where(csv, row, column), ": ", QuotedText(cell), WhatItIsNot(meaning),
-                       LooksLikeNumber(cell) ? "; numbers are written like -1234.5" : ""));
+                       LooksLikeNumber(cell) ? "; write numbers like -1234.5" : ""));
     }
     numbers[row] = *number;
   }

@@ -40,7 +40,7 @@ std::shared_ptr<grpc::ChannelCredentials> Credentials(const ClientOptions& optio
 }
 
 // Adds the token to the metadata of each call. gRPC's credentials of calls do so only over TLS,
-// and a server on this machine may have none.
+// and a server on this machine may not use TLS.
 class AddToken final : public grpc::experimental::Interceptor {
  public:
   explicit AddToken(std::string authorization) : authorization_(std::move(authorization)) {}
@@ -143,23 +143,23 @@ absl::Status CheckToken(const std::string& address, const ClientOptions& options
   if (options.token.empty()) return absl::OkStatus();
   if (absl::StartsWithIgnoreCase(options.token, "bearer ")) {
     return absl::InvalidArgumentError(
-        "the token begins with \"Bearer\": leave the word out, it is not part of the token");
+        "token: omit the word \"Bearer\", which is not part of the token");
   }
-  // gRPC ends the process when it is given other bytes as metadata.
+  // gRPC ends the process if metadata contains other bytes.
   if (!std::all_of(options.token.begin(), options.token.end(), absl::ascii_isgraph)) {
-    return absl::InvalidArgumentError("the token must be printable ASCII without spaces");
+    return absl::InvalidArgumentError("token: must be printable ASCII without spaces");
   }
   if (options.tls.has_value() || IsLoopbackAddress(address)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("the token is not sent to ", address, " without encryption: connect with TLS"));
+      absl::StrCat("token: not sent to ", address, " without encryption; connect with TLS"));
 }
 
 absl::Status CheckMessageSize(const google::protobuf::Message& request) {
   const int64_t bytes = static_cast<int64_t>(request.ByteSizeLong());
   if (bytes <= kMaxMessageBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the request takes ", bytes,
-                                                 " bytes; the limit is ", kMaxMessageBytes,
-                                                 ": request fewer rows or values at a time"));
+  return absl::InvalidArgumentError(absl::StrCat("the request has ", bytes, " bytes; the limit is ",
+                                                 kMaxMessageBytes,
+                                                 "; send fewer rows or values per call"));
 }
 
 }  // namespace chorale::client

@@ -28,7 +28,7 @@ absl::string_view SslError(absl::string_view message) {
 
 // What may be wrong with the client's own certificate.
 std::string GuessOfCertificate(const TlsOptions& tls) {
-  if (tls.client_certificate.empty()) return "; it may want a client certificate";
+  if (tls.client_certificate.empty()) return "; it may require a client certificate";
   const std::string dates = WrongDates(tls.client_certificate);
   return dates.empty() ? "; it may not accept this client's certificate"
                        : absl::StrCat("; this client's certificate ", dates);
@@ -77,8 +77,8 @@ absl::Status NoServer(const std::string& address, absl::string_view why) {
     return absl::UnavailableError(absl::StrCat("no server at ", address, ": ", why));
   }
   return absl::UnavailableError(absl::StrCat("no server at ", address, " through the proxy ",
-                                             proxy->url, " (of the variable ", proxy->variable,
-                                             "; no_proxy lists hosts that need none): ", why));
+                                             proxy->url, " (set by ", proxy->variable,
+                                             "; no_proxy lists the hosts that bypass it): ", why));
 }
 
 absl::Status ConnectionFailure(const std::string& address, const ClientOptions& options,
@@ -91,7 +91,7 @@ absl::Status ConnectionFailure(const std::string& address, const ClientOptions& 
   }
   std::string guess;
   if (absl::StrContains(grpc_message, "Socket closed")) {
-    guess = tls ? GuessOfCertificate(*options.tls) : "; it may want TLS";
+    guess = tls ? GuessOfCertificate(*options.tls) : "; it may require TLS";
   }
   return NoServer(address, absl::StrCat(LastPart(grpc_message), guess));
 }

@@ -28,6 +28,11 @@ namespace {
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr size_t kParserBlockBytes = 1 << 16;
 
+// "1 cell", "2 cells".
+std::string Counted(int64_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
 }  // namespace
 
 int64_t CsvTable::Find(absl::string_view name) const {
@@ -90,7 +95,7 @@ class CsvParser {
       if (!in_record_) record_line_ = line_;
       in_record_ = true;
       if (!IsValidUtf8(line))
-        return ErrorAt(line_, "bytes that are not UTF-8 (convert the file, e.g. with iconv)");
+        return ErrorAt(line_, "invalid UTF-8: convert the file, for example with iconv");
       if (csv_parse(&parser, line.data(), line.size(), OnCell, OnRecord, this) != line.size()) {
         return ErrorAt(line_, WrongQuote(line));
       }
@@ -98,7 +103,7 @@ class CsvParser {
       if (cells_.empty() && parser.pstate == 0) in_record_ = false;
     }
     if (status_.ok() && csv_fini(&parser, OnCell, OnRecord, this) != 0) {
-      return ErrorAt(record_line_, "a quote that is opened in this row is never closed");
+      return ErrorAt(record_line_, "a quote in this row is not closed");
     }
     RETURN_IF_ERROR(status_);
     if (table_.names_.empty())
@@ -122,9 +127,10 @@ class CsvParser {
     if (table_.names_.empty()) {
       EndHeader();
     } else if (static_cast<int64_t>(cells_.size()) != table_.column_count()) {
-      status_ =
-          ErrorAt(record_line_, absl::StrCat(cells_.size(), " cells, but the header has ",
-                                             table_.column_count(), " columns", CommentHint()));
+      status_ = ErrorAt(record_line_,
+                        absl::StrCat(Counted(static_cast<int64_t>(cells_.size()), "cell"),
+                                     ", but the header has ",
+                                     Counted(table_.column_count(), "column"), CommentHint()));
     } else {
       table_.lines_.push_back(record_line_);
       for (const std::string& cell : cells_) {
@@ -139,7 +145,7 @@ class CsvParser {
     absl::flat_hash_set<absl::string_view> seen;
     for (const std::string& name : cells_) {
       if (!name.empty() && !seen.insert(name).second) {
-        status_ = ErrorAt(record_line_, absl::StrCat("column '", name, "' is in the header twice"));
+        status_ = ErrorAt(record_line_, absl::StrCat("the header has column '", name, "' twice"));
         return;
       }
     }
@@ -174,9 +180,9 @@ class CsvParser {
   void NoteBlankRows() {
     if (blank_rows_ == 0) return;
     const bool one = blank_rows_ == 1;
-    table_.notes_.push_back(absl::StrCat(blank_rows_, one ? " line" : " lines", " without a cell ",
-                                         one ? "is left out: line " : "are left out, first line ",
-                                         first_blank_row_));
+    table_.notes_.push_back(absl::StrCat(Counted(blank_rows_, "line"), one ? " has" : " have",
+                                         " only delimiters: dropped (",
+                                         one ? "line " : "first: line ", first_blank_row_, ")"));
   }
 
   absl::Status LeaveOutUnnamed() {
@@ -189,7 +195,7 @@ class CsvParser {
     return ErrorAt(header_line_, "no column of the header has a name");
   }
 
-  // Comments are no part of CSV: a line of one cell may be meant as one.
+  // CSV has no comments, but a line with a single cell may be intended as a comment.
   std::string CommentHint() const {
     if (absl::StartsWith(table_.names_.front(), "#")) {
       return "; the header begins with '#': if that line is a comment, remove it";
@@ -200,10 +206,10 @@ class CsvParser {
 
   static std::string WrongQuote(absl::string_view line) {
     if (absl::StrContains(line, "\\\"")) {
-      return "a quote after a backslash; quotes in a cell are doubled (Spark: the option escape is "
-             "'\"')";
+      return "a quote after a backslash: double the quotes in a cell (Spark: set the option escape "
+             "to '\"')";
     }
-    return "a quote in the middle of a cell; quote the whole cell and double the quotes";
+    return "a quote in the middle of a cell: quote the whole cell, and double the quotes in it";
   }
 
   static absl::Status ErrorAt(int64_t line, absl::string_view what) {
@@ -236,7 +242,7 @@ absl::StatusOr<CsvTable> NormalizeTexts(const CsvTable& table) {
     }
     if (!seen.insert(last).second) {
       return absl::InvalidArgumentError(
-          absl::StrCat("column '", last, "' is in the header twice, in two forms of one text"));
+          absl::StrCat("the header has column '", last, "' twice after text normalisation"));
     }
   }
   normal.IndexNames();
@@ -294,7 +300,7 @@ absl::StatusOr<std::vector<std::string>> ParseCsvLine(absl::string_view line) {
   const bool good =
       csv_parse(&parser, line.data(), line.size(), on_cell, on_record, &parsed) == line.size() &&
       csv_fini(&parser, on_cell, on_record, &parsed) == 0 && parsed.records <= 1;
-  if (!good) return absl::InvalidArgumentError(absl::StrCat("no list: ", line));
+  if (!good) return absl::InvalidArgumentError(absl::StrCat("not a line of CSV: ", line));
   return std::move(parsed.cells);
 }
 
@@ -305,13 +311,13 @@ std::string CsvLine(absl::Span<const std::string> cells) {
   for (size_t i = 0; i < cells.size(); ++i) {
     if (i > 0) line += ',';
     const std::string& cell = cells[i];
-    // A line without a cell is no row for ParseCsv, and a lone cell could look like several.
+    // ParseCsv skips a line without cells, and could split a single cell at another delimiter.
     const bool first_of_empty = i == 0 && all_empty;
     const bool lone_delimiter =
         cells.size() == 1 && cell.find_first_of(";\t|") != std::string::npos;
     const bool trimmed = !cell.empty() && (cell.front() == ' ' || cell.front() == '\t' ||
                                            cell.back() == ' ' || cell.back() == '\t');
-    // At the beginning of a file it would be a byte order mark, and dropped.
+    // At the start of a file, it would be read as a byte order mark and dropped.
     const bool marked = absl::StartsWith(cell, kByteOrderMark);
     if (!first_of_empty && !lone_delimiter && !trimmed && !marked &&
         cell.find_first_of(",\"\r\n") == std::string::npos) {

@@ -59,7 +59,7 @@ const char* NameOf(char delimiter) {
   }
 }
 
-// The delimiter that the first line says, or '\0'.
+// The delimiter that the first line specifies, or '\0'.
 char Announced(string_view line) {
   line = absl::StripSuffix(absl::StripSuffix(line, "\n"), "\r");
   if (line.size() != 5 || !absl::StartsWithIgnoreCase(line, "sep=")) return '\0';
@@ -84,7 +84,7 @@ absl::Status CheckIsText(string_view content, const std::string& path) {
                                file));
   }
   if (absl::StartsWith(content, "PK\x03\x04")) {
-    return NotCsv("a workbook of Excel or another archive",
+    return NotCsv("an Excel workbook or another archive",
                   "save its sheet as CSV (UTF-8), or unpack it with unzip");
   }
   if (IsUtf16(content)) {
@@ -102,21 +102,21 @@ CsvDialect TakeDialect(string_view* content) {
             .lines = 1,
             .note = said == ',' ? ""
                                 : absl::StrCat("read with ", NameOf(said),
-                                               " between the cells, as its first line says")};
+                                               " as delimiters, as the first line specifies")};
   }
   rest = *content;
   const string_view header = TakeFilledLine(&rest);
   const string_view next = TakeFilledLine(&rest);
   if (CountUnquoted(header, ',') > 0) return {};
   for (const char delimiter : {';', '\t', '|'}) {
-    // A blank at the end of a line is none between cells.
+    // White space at the ends of a line does not separate cells.
     const auto has = [&](string_view line) {
       return CountUnquoted(absl::StripAsciiWhitespace(line), delimiter) > 0;
     };
     if (!has(header) || !(next.empty() || has(next))) continue;
     return {.delimiter = delimiter,
             .note = absl::StrCat("read with ", NameOf(delimiter),
-                                 " between the cells: its header has no comma")};
+                                 " as delimiters, because the header has no comma")};
   }
   return {};
 }

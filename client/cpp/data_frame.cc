@@ -45,7 +45,7 @@ absl::Status DataFrame::AddNumeric(std::string name, std::vector<double> values,
     }
     if (meaning == Meaning::kBoolean && !std::isnan(value) && value != 0 && value != 1) {
       return absl::InvalidArgumentError(absl::StrCat("column '", name, "', row ", row, ": ", value,
-                                                     " is no boolean, which is 0 or 1"));
+                                                     " is not a boolean: expected 0 or 1"));
     }
   }
   DataColumn column;
@@ -87,7 +87,7 @@ absl::Status DataFrame::AddCategorical(std::string name, std::vector<std::string
   for (size_t row = 0; row < codes.size(); ++row) {
     if (codes[row] < kMissingCategory || codes[row] >= count) {
       return absl::InvalidArgumentError(absl::StrCat("column '", name, "', row ", row, ": code ",
-                                                     codes[row], " of ", count, " categories"));
+                                                     codes[row], " for ", count, " categories"));
     }
   }
   DataColumn column;
@@ -113,12 +113,12 @@ void DataFrame::Remove(absl::Span<const std::string> names) {
 absl::Status DataFrame::Add(DataColumn column) {
   if (column.name.empty()) return absl::InvalidArgumentError("a column has an empty name");
   if (Find(column.name) != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' exists already"));
+    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' already exists"));
   }
   if (!columns_.empty() && column.row_count() != row_count()) {
-    return absl::InvalidArgumentError(absl::StrCat("column '", column.name, "' has ",
-                                                   column.row_count(), " rows, the others have ",
-                                                   row_count()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("column '", column.name, "' has ", column.row_count(),
+                     " rows, but the other columns have ", row_count()));
   }
   index_of_.emplace(column.name, columns_.size());
   columns_.push_back(std::move(column));

@@ -10,7 +10,7 @@ namespace {
 
 using Marks = absl::flat_hash_set<absl::string_view>;
 
-// Those of pandas.read_csv, its marks for times, a question mark, and what databases export.
+// The marks of pandas.read_csv, its mark for times, a question mark, and the mark of databases.
 const Marks& MarksOfCategories() {
   static const auto* const marks =
       new Marks({"#N/A",   "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan",
@@ -19,7 +19,7 @@ const Marks& MarksOfCategories() {
   return *marks;
 }
 
-// In small letters.
+// In lower case.
 const Marks& MarksOfNumbers() {
   static const auto* const marks =
       new Marks({"#n/a", "#n/a n/a", "#na",    "-1.#ind", "-1.#qnan", "-nan", "1.#ind", "1.#qnan",
@@ -44,7 +44,7 @@ bool MissingMarks::Matches(absl::string_view cell, ColumnKind kind) const {
   if (kind == ColumnKind::kCategorical) return !has_own_ && MarksOfCategories().contains(cell);
   const std::optional<double> number = ParseNumber(cell);
   if (number.has_value()) return own_numbers_.contains(*number);
-  constexpr size_t kLongestMark = 16;  // longer cells need no copy in small letters
+  constexpr size_t kLongestMark = 16;  // longer cells are not copied in lower case
   return cell.size() <= kLongestMark && MarksOfNumbers().contains(absl::AsciiStrToLower(cell));
 }
 

@@ -58,7 +58,7 @@ absl::Status SampleAssembly::CheckShape(const v1::SampleBlock& block) const {
       block.targets_size() != targets) {
     return Loss(absl::StrCat("a block of ", size, " values has ", block.values_size(), " values, ",
                              block.log_densities_size(), " log-densities and ",
-                             block.targets_size(), " targets"));
+                             block.targets_size(), " query rows"));
   }
   return absl::OkStatus();
 }
@@ -70,14 +70,14 @@ absl::Status SampleAssembly::Place(const v1::SampleBlock& block, int64_t path_in
   const int from = static_cast<int>(path_in_block * block.step_count() + step_in_block);
   const int64_t target = order_ == TargetOrder::kGiven ? step : block.targets(from);
   if (target < 0 || target >= samples_.target_count) {
-    return Loss(absl::StrCat("target ", target, " of ", samples_.target_count));
+    return Loss(absl::StrCat("query row ", target, " of ", samples_.target_count));
   }
   const size_t by_step = path * samples_.target_count + step;
   const size_t by_target = path * samples_.target_count + target;
   if (step_seen_[by_step] || target_seen_[by_target]) {
     return Loss(absl::StrCat(
         "path ", path, " has ",
-        step_seen_[by_step] ? absl::StrCat("step ", step) : absl::StrCat("target ", target),
+        step_seen_[by_step] ? absl::StrCat("step ", step) : absl::StrCat("query row ", target),
         " twice"));
   }
   step_seen_[by_step] = true;

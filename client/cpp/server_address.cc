@@ -13,9 +13,9 @@ namespace chorale::client {
 namespace {
 
 constexpr uint32_t kMaxPort = 65535;
-constexpr char kExpected[] = "expected HOST:PORT, [IPV6]:PORT or unix:PATH";
+constexpr char kExpected[] = "expected HOST:PORT, [IPV6]:PORT, unix:PATH or https://HOST";
 
-// Of gRPC: addresses of these forms go to it as they are.
+// Forms of gRPC, which are passed to it unchanged.
 constexpr absl::string_view kOtherForms[] = {
     "unix:", "unix-abstract:",    "vsock:",     "xds:", "dns:", "ipv4:",
     "ipv6:", "xds-experimental:", "google-c2p:"};
@@ -26,7 +26,7 @@ absl::Status Refuse(absl::string_view text, absl::string_view why) {
 }
 
 // "dns:///HOST:PORT", "dns:HOST:PORT", "ipv4:HOST:PORT" and "ipv6:HOST:PORT" mean what "HOST:PORT"
-// does, unless they list several or name a server to ask.
+// does, unless they list several addresses or name a DNS server.
 void StripForm(absl::string_view* text) {
   absl::string_view rest = *text;
   if (absl::StrContains(rest, ",")) return;
@@ -37,7 +37,7 @@ void StripForm(absl::string_view* text) {
   *text = rest;
 }
 
-// HOST:PORT of `text`, with `port` where it has none; empty: it must have one.
+// Returns HOST:PORT. `port` is the default; if it is empty, `text` must have a port.
 absl::StatusOr<std::string> HostAndPort(absl::string_view text, absl::string_view whole,
                                         absl::string_view port) {
   const size_t bracket = text.rfind(']');
@@ -49,20 +49,20 @@ absl::StatusOr<std::string> HostAndPort(absl::string_view text, absl::string_vie
   if (host.empty()) return Refuse(whole, "has no host");
   const bool bracketed = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
   if (!bracketed && absl::StrContains(host, ":")) {
-    return Refuse(whole, "is of IPv6, which is written in brackets");
+    return Refuse(whole, "is an IPv6 address without brackets");
   }
   if (host.find_first_of(" /@?#\\\t\r\n") != absl::string_view::npos) {
-    return Refuse(whole, "is none");
+    return Refuse(whole, "has an invalid host");
   }
   if (!has_port && port.empty()) {
-    return Refuse(whole, absl::StrCat("has no port, as in ", host, ":50051"));
+    return Refuse(whole, absl::StrCat("has no port (example: ", host, ":50051)"));
   }
   uint32_t number = 0;
   if (given.find_first_not_of("0123456789") != absl::string_view::npos ||
       !absl::SimpleAtoi(given, &number) || number == 0 || number > kMaxPort) {
-    return Refuse(whole, absl::StrCat("has the port '", given, "', which is none"));
+    return Refuse(whole, absl::StrCat("has the invalid port '", given, "'"));
   }
-  // Names of hosts do not tell capitals from small letters, and gRPC does.
+  // Host names are not case-sensitive, but gRPC compares them case-sensitively.
   return absl::StrCat(absl::AsciiStrToLower(host), ":", given);
 }
 
@@ -85,12 +85,13 @@ absl::StatusOr<ServerAddress> ParseServerAddress(absl::string_view text) {
     } else if (name == "http" || name == "grpc" || name == "tcp") {
       scheme = AddressScheme::kPlain;
     } else {
-      return Refuse(text, absl::StrCat("has the scheme '", name, "', which is not known"));
+      return Refuse(text, absl::StrCat("has the unknown scheme '", name, "'"));
     }
     const bool https = name == "https";
     rest.remove_prefix(end + 3);
     absl::ConsumeSuffix(&rest, "/");
-    if (absl::StrContains(rest, "/")) return Refuse(text, "has a path, and gRPC takes none");
+    if (absl::StrContains(rest, "/"))
+      return Refuse(text, "has a path, which gRPC does not support");
     ASSIGN_OR_RETURN(std::string address, HostAndPort(rest, text, https ? "443" : ""));
     return ServerAddress{std::move(address), scheme};
   }

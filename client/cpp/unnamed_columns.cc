@@ -20,8 +20,8 @@ bool IsEmpty(const CsvTable& table, int64_t column) {
   return true;
 }
 
-// Whether a column has whole numbers, each one more than the one before: 0, 1, 2 or 1, 2, 3, and
-// 250, 251, 252 in the last rows of a longer table.
+// Whether a column has consecutive integers: 0, 1, 2 or 1, 2, 3, or 250, 251, 252 in the last rows
+// of a longer table.
 bool CountsRows(const CsvTable& table, int64_t column) {
   int64_t first = 0;
   for (int64_t row = 0; row < table.row_count(); ++row) {
@@ -33,8 +33,8 @@ bool CountsRows(const CsvTable& table, int64_t column) {
   return table.row_count() > 0;
 }
 
-// Whether pandas, which read a file, has given the name to a column without one: "Unnamed: 0", or
-// "Unnamed: 0.1" where that was taken.
+// Whether a name is one that pandas gives to an unnamed column: "Unnamed: 0", or "Unnamed: 0.1" if
+// the former exists.
 bool IsNameOfPandas(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, "Unnamed: ") || name.empty()) return false;
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '.');
@@ -53,21 +53,21 @@ absl::StatusOr<UnnamedColumns> FindUnnamedColumns(const CsvTable& table) {
     std::string note;
     if (IsNameOfPandas(name)) {
       if (!CountsRows(table, column)) continue;
-      note = absl::StrCat("column '", name, "' counts the rows from ", table.Cell(0, column),
-                          " and is called as pandas calls a column without a name: it is left out "
-                          "as an index; to keep it, give it another name");
+      note = absl::StrCat("column '", name,
+                          "' has a name that pandas gives to unnamed columns, and counts the "
+                          "rows from ",
+                          table.Cell(0, column), ": dropped as an index; to keep it, rename it");
     } else if (!name.empty()) {
       continue;
     } else if (IsEmpty(table, column)) {
-      note = absl::StrCat("column ", column + 1, " has neither a name nor cells and is left out");
+      note = absl::StrCat("column ", column + 1, " has neither a name nor values: dropped");
     } else if (column == 0 && CountsRows(table, column)) {
       note = absl::StrCat("the first column has no name and counts the rows from ",
-                          table.Cell(0, column),
-                          ": it is left out as an index; to keep it, give it a name");
+                          table.Cell(0, column), ": dropped as an index; to keep it, name it");
     } else {
       return absl::InvalidArgumentError(
           absl::StrCat("column ", column + 1,
-                       " of the header has no name: give it one, or write the file without that "
+                       " of the header has no name: name it, or write the file without this "
                        "column (pandas: to_csv(..., index=False); R: row.names = FALSE)"));
     }
     unnamed.left_out[column] = true;

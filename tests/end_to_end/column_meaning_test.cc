@@ -280,8 +280,9 @@ TEST_F(ColumnMeaningTest, AnIdWithTooManyCategoriesIsRefusedWithTheWayOut) {
   const client::ProgramResult refused =
       Chorale({"register", File("ids.csv", content), "--target=y", "--name=ids"});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("column 'id' has 5000 different texts in 5000 cells"),
-                                 HasSubstr("4096"), HasSubstr("if it is an id: --drop=id\n")));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("column 'id' has 5000 distinct texts in 5000 cells"),
+                                 HasSubstr("4096"),
+                                 HasSubstr("if the column is an ID, drop it with --drop=id\n")));
 }
 
 TEST_F(ColumnMeaningTest, TooManyColumnsAreRefusedWithTheWayOut) {
@@ -300,7 +301,7 @@ TEST_F(ColumnMeaningTest, TooManyColumnsAreRefusedWithTheWayOut) {
       Chorale({"register", file_of(150, 0), "--target=y", "--name=wide"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("has 150 feature columns; the model takes 100"),
-                                 HasSubstr("--drop=COLUMN,... leaves columns out")));
+                                 HasSubstr("drop columns with --drop=COLUMN,...")));
   const client::ProgramResult fits =
       Chorale({"register", file_of(90, 20), "--target=y", "--name=wide"});
   EXPECT_EQ(fits.exit_code, 0) << fits.err;

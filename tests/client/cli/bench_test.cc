@@ -114,9 +114,9 @@ TEST_F(BenchTest, CountsWhatTheServerRefuses) {
   EXPECT_EQ(result.exit_code, 5) << "a context may be left";
   EXPECT_EQ(Numbers(result, "calls_per_second"), std::vector<double>{0.0});
   EXPECT_GT(Numbers(result, "refused").at(0), 0.0);
-  EXPECT_THAT(result.err, HasSubstr("no call ended within the duration"));
+  EXPECT_THAT(result.err, HasSubstr("no call was completed during the measurement"));
   EXPECT_THAT(result.err,
-              HasSubstr("is not deleted (full; try again in 1ms): delete with chorale rm"));
+              HasSubstr("was not deleted (full; try again in 1ms): delete it with 'chorale rm'"));
 }
 
 TEST_F(BenchTest, AServerThatIsGoneIsNotCalledFull) {
@@ -127,7 +127,7 @@ TEST_F(BenchTest, AServerThatIsGoneIsNotCalledFull) {
   EXPECT_EQ(result.exit_code, 5);
   EXPECT_THAT(Numbers(result, "refused"), ElementsAre(0.0));
   EXPECT_GT(Numbers(result, "unavailable").at(0), 0.0);
-  EXPECT_THAT(result.err, HasSubstr("the server was unavailable to"));
+  EXPECT_THAT(result.err, HasSubstr("the server was unavailable for"));
 }
 
 TEST_F(BenchTest, OnlyAnAcknowledgedContextIsCalledLeft) {
@@ -205,7 +205,7 @@ TEST_F(BenchTest, ASecondInterruptNamesWhatIsLeft) {
   const ProgramResult result = program.Wait();
   EXPECT_EQ(result.exit_code, 143);
   EXPECT_THAT(result.err, ContainsRegex("5 contexts from 'bench-[0-9a-f]*-0' to "
-                                        "'bench-[0-9a-f]*-4' are not deleted"));
+                                        "'bench-[0-9a-f]*-4' were not deleted"));
 }
 
 TEST_F(BenchTest, SizesThatNothingCanHoldAreRefusedBeforeAnyCall) {

@@ -80,7 +80,7 @@ TEST_F(CommandLineTest, ATokenThatCannotBeMadeOrReadIsNamed) {
   ExpectFailure({"models", absl::StrCat("--token-file=", Path("empty"))}, 2, "has no token");
   Write("header", "Bearer abc\n");
   ExpectFailure({"models", absl::StrCat("--token-file=", Path("header"))}, 2,
-                "the token begins with \"Bearer\": leave the word out");
+                "token: omit the word \"Bearer\"");
   Write("two", "abc\ndef\n");
   ExpectFailure({"models", absl::StrCat("--token-file=", Path("two"))}, 2, "has several lines");
   Write("commented", "\xEF\xBB\xBF# of alice\r\n\r\nabc \r\n");
@@ -88,7 +88,7 @@ TEST_F(CommandLineTest, ATokenThatCannotBeMadeOrReadIsNamed) {
   EXPECT_EQ(server_.service().authorization(), "Bearer abc");
   Write("secret", "t");
   ExpectFailure({"models", "--server=10.0.0.1:1", absl::StrCat("--token-file=", Path("secret"))}, 2,
-                "the token is not sent to 10.0.0.1:1 without encryption");
+                "token: not sent to 10.0.0.1:1 without encryption");
 }
 
 TEST_F(CommandLineTest, RegisterNamesAndReadsStandardInput) {
@@ -102,7 +102,7 @@ TEST_F(CommandLineTest, RegisterNamesAndReadsStandardInput) {
 
 TEST_F(CommandLineTest, SeasonsAreShownAndCanBeForbidden) {
   Write("sales.csv", "month,y\n1,2\n2,3\n");
-  const std::string line = "season of 12 steps of month\n";
+  const std::string line = "season: 12 steps of month\n";
   const std::vector<std::string> sought = {"register", Path("sales.csv"), "--target=y",
                                            "--format=table"};
   EXPECT_THAT(Good(sought).out, HasSubstr(line));
@@ -128,15 +128,15 @@ TEST_F(CommandLineTest, RegisterFailures) {
   ExpectFailure({"register", Path("houses.csv"), "--target", "price", "--numeric", "note"}, 2,
                 "line 2, column 'note': 'x' is not a finite number");
   ExpectFailure({"register", Path("houses.csv"), "--target", "note"}, 2,
-                "a target must be numeric: line 2, column 'note': 'x' is no number");
+                "a target must be numeric: line 2, column 'note': 'x' is not a number");
   Write("gap.csv", "x,y\n1,2\n3,\n5,NULL\n");
   ExpectFailure(
       {"register", Path("gap.csv"), "--target", "y"}, 2,
-      "gap.csv: line 3, column 'y': the value is missing, but a target needs one in every "
-      "row; 2 of 3 rows have none");
+      "gap.csv: line 3, column 'y': the value is missing, but a target requires a value in "
+      "every row; missing in 2 of 3 rows");
   Write("ragged.csv", "a,b\n1,2\n3\n");
   ExpectFailure({"register", Path("ragged.csv"), "--target", "a"}, 2,
-                "ragged.csv: line 3: 1 cells");
+                "ragged.csv: line 3: 1 cell,");
 }
 
 TEST_F(CommandLineTest, ListShowWarmRemove) {
@@ -200,7 +200,8 @@ TEST_F(CommandLineTest, PredictFitsTheRowsToTheContext) {
   EXPECT_THAT(Column(result.out, "mean"), ElementsAre("3", "4", "6"));
   EXPECT_THAT(Column(result.out, "q0.9"), ElementsAre("3.9", "4.9", "6.9"));
   EXPECT_THAT(Column(result.out, "component1_mean"), ElementsAre("4", "5", "7"));
-  EXPECT_THAT(result.err, HasSubstr("not features of 'houses' and are ignored: price"));
+  EXPECT_THAT(result.err,
+              HasSubstr("rows.csv: ignored columns, which are not features of 'houses': price"));
   const v1::PredictRequest sent = server_.service().predict_requests().at(0);
   ASSERT_EQ(sent.targets().columns_size(), 2);
   EXPECT_EQ(sent.targets().columns(0).name(), "size");
@@ -212,8 +213,9 @@ TEST_F(CommandLineTest, PredictFitsTheRowsToTheContext) {
 TEST_F(CommandLineTest, RowsThatDoNotFit) {
   RegisterHouses();
   Write("few.csv", "price\n1\n");
-  ExpectFailure({"predict", "houses", Path("few.csv")}, 2,
-                "columns 'size', 'zip' missing in the rows file; the context needs: 'size', 'zip'");
+  ExpectFailure(
+      {"predict", "houses", Path("few.csv")}, 2,
+      "few.csv: missing columns 'size', 'zip'; the features of the context are: 'size', 'zip'");
   Write("bad.csv", "size,zip\n1,01\nlarge,02\n");
   ExpectFailure({"predict", "houses", Path("bad.csv")}, 2,
                 "bad.csv: line 3, column 'size': 'large' is not a finite number");
@@ -259,17 +261,18 @@ TEST_F(CommandLineTest, SampleSummary) {
   std::vector<std::string> table = command;
   table.insert(table.end(), {"--format", "table"});
   const ProgramResult summary = Good(table);
-  EXPECT_THAT(summary.err, Not(HasSubstr("not used")));
+  EXPECT_THAT(summary.err, Not(HasSubstr("ignored columns")));
   const std::string& text = summary.out;
-  EXPECT_THAT(text, HasSubstr("price of 3 rows in 64 joint sample paths (context houses, seed 7)"));
+  EXPECT_THAT(text,
+              HasSubstr("price of 3 query rows in 64 joint sample paths (context houses, seed 7)"));
   // Path p adds p / 1024 to every row: the rows move together.
   EXPECT_THAT(text, HasSubstr("the mean correlation between two rows is 1.000"));
-  EXPECT_THAT(text, HasSubstr("the sum has a standard deviation of"));
+  EXPECT_THAT(text, HasSubstr("the standard deviation of the sum is"));
   // Known values: 10 and 1000, the row without one is not counted; rows lie near 10 and 13.
-  EXPECT_THAT(text, HasSubstr("Compared with 2 known values:"));
-  EXPECT_THAT(text, HasSubstr("90 % intervals (q0.05 to q0.95): 0.05537 wide on average; 0 known "
-                              "values inside (0 %), 0 to 2 expected"));
-  EXPECT_THAT(text, HasSubstr("the known values have a standard deviation of 700"));
+  EXPECT_THAT(text, HasSubstr("Comparison with 2 observed values:"));
+  EXPECT_THAT(text, HasSubstr("90 % intervals (q0.05 to q0.95): mean width 0.05537; 0 observed "
+                              "values inside (0 %), expected 0 to 2"));
+  EXPECT_THAT(text, HasSubstr("the standard deviation of the observed values is 700"));
   const std::string csv = Good(command).out;
   EXPECT_THAT(Column(csv, "quantity"),
               ElementsAre("row 0", "row 1", "row 2", "sum", "mean", "max", "min"));
@@ -348,11 +351,11 @@ TEST_F(CommandLineTest, UsageErrors) {
 TEST_F(CommandLineTest, ASeedIsAWholeNumber) {
   for (const char* seed : {"-1", "1.5", "18446744073709551616", "x", "+1", " 1"}) {
     ExpectFailure({"sample", "c", "x.csv", absl::StrCat("--seed=", seed)}, 2,
-                  "must be a whole number from 0 to 2^64 - 1");
+                  "must be an integer from 0 to 2^64 - 1");
     ExpectFailure({"log-density", "c", "x.csv", "--orders=2", absl::StrCat("--seed=", seed)}, 2,
-                  "must be a whole number");
+                  "must be an integer");
   }
-  ExpectFailure({"sample", "c", "x.csv", "--seed", "-1"}, 2, "must be a whole number");
+  ExpectFailure({"sample", "c", "x.csv", "--seed", "-1"}, 2, "must be an integer");
   RegisterHouses();
   Good({"sample", "houses", Path("rows.csv"), "--seed=18446744073709551615"});
   EXPECT_EQ(server_.service().last_sample().seed(), ~uint64_t{0});
@@ -386,9 +389,9 @@ TEST_F(CommandLineTest, AddressesThatUsersWrite) {
   Good({"ls", "--server", absl::StrCat("dns:///", server_.address())});
   ExpectFailure({"ls", "--server", absl::StrCat("https://", server_.address())}, 1,
                 "does not speak TLS");
-  ExpectFailure({"ls", "--server", "example.org"}, 2, "has no port, as in example.org:50051");
-  ExpectFailure({"ls", "--server", "ftp://example.org:1"}, 2, "has the scheme 'ftp'");
-  ExpectFailure({"ls", "--tls", "--server", "http://example.org:1"}, 2, "TLS is asked for");
+  ExpectFailure({"ls", "--server", "example.org"}, 2, "has no port (example: example.org:50051)");
+  ExpectFailure({"ls", "--server", "ftp://example.org:1"}, 2, "has the unknown scheme 'ftp'");
+  ExpectFailure({"ls", "--tls", "--server", "http://example.org:1"}, 2, "TLS is requested");
   ExpectFailure({"ls", "--server", ""}, 2, "the server's address is empty");
 }
 
@@ -405,10 +408,9 @@ TEST_F(CommandLineTest, ProxiesAreForOtherMachinesAndNamed) {
   }
   const ProgramResult result = StartIn(proxy, {"ls", "--server=server.invalid:1"}).Wait();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("no server at server.invalid:1 through the proxy "
-                              "http://127.0.0.1:9 (of the variable http_proxy; no_proxy"),
-                    Not(HasSubstr("start one")), Not(HasSubstr("secret"))));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("no server at server.invalid:1 through the proxy "
+                                          "http://127.0.0.1:9 (set by http_proxy; no_proxy"),
+                                Not(HasSubstr("start a server")), Not(HasSubstr("secret"))));
 }
 
 TEST_F(CommandLineTest, ServerErrors) {
@@ -416,7 +418,7 @@ TEST_F(CommandLineTest, ServerErrors) {
   std::string gone;
   { gone = FakeServer().address(); }
   ExpectFailure({"ls", "--server", gone, "--connect-timeout", "0.1"}, 1,
-                absl::StrCat("no server at ", gone, ": Connection refused - start one with"));
+                absl::StrCat("no server at ", gone, ": Connection refused - start a server with"));
   ExpectFailure(
       {"ls", "--tls"}, 1,
       absl::StrCat("chorale: the server at ", server_.address(), " does not speak TLS\n"));
@@ -425,7 +427,7 @@ TEST_F(CommandLineTest, ServerErrors) {
   ExpectFailure({"show", "houses", "--retries", "0"}, 5, "the queue is full; try again in 2s");
   server_.service().FailNext({grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")});
   const ProgramResult retried = Good({"show", "houses"});
-  EXPECT_THAT(retried.err, HasSubstr("draining - waiting"));
+  EXPECT_THAT(retried.err, HasSubstr("draining - retrying in"));
   server_.service().FailNext({WithBadField("", "beyond_buffer", "40 targets, the buffer has 32")});
   ExpectFailure({"show", "houses"}, 2,
                 "40 targets, the buffer has 32 - use --wrap to allow more rows");
@@ -449,7 +451,7 @@ TEST_F(CommandLineTest, SamplesThatBreakOffAreWritten) {
     EXPECT_LT(values.size(), 30u);
     EXPECT_THAT(values, Not(::testing::Contains("")));
     EXPECT_EQ(Column(result.out, "step").size(), values.size());
-    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(values.size(), " of 30 values had been drawn")));
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(values.size(), " of 30 values were drawn")));
     // A file that was there stays.
     Write("out.csv", "precious");
     std::vector<std::string> to_file = command;
@@ -492,7 +494,7 @@ TEST_F(CommandLineTest, AServerThatMayWantTlsIsHintedAt) {
   grpc::SslServerCredentialsOptions options;
   options.pem_key_cert_pairs.push_back({own.key, own.certificate});
   const FakeServer tls("127.0.0.1:0", grpc::SslServerCredentials(options));
-  ExpectFailure({"--server", tls.address(), "ls"}, 1, "it may want TLS - encrypt with --tls");
+  ExpectFailure({"--server", tls.address(), "ls"}, 1, "it may require TLS - use --tls");
 }
 
 }  // namespace

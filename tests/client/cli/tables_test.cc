@@ -65,9 +65,12 @@ TEST_F(TablesTest, ATextThatIsLookedUpMayBeLong) {
 
 TEST_F(TablesTest, ATextThatIsTooLongToRegisterIsNamed) {
   const std::string text(300, 'x');
-  EXPECT_THAT(RegisterError(absl::StrCat("note,y\na,1\n", text, ",2\n")),
-              AllOf(HasSubstr("t.csv: line 3, column 'note': 'xxx"),
-                    HasSubstr("has 300 bytes; the limit of a category is 256; --drop=note")));
+  EXPECT_THAT(
+      RegisterError(absl::StrCat("note,y\na,1\n", text, ",2\n")),
+      AllOf(
+          HasSubstr("t.csv: line 3, column 'note': 'xxx"),
+          HasSubstr(
+              "has 300 bytes; the limit for a category is 256; drop the column with --drop=note")));
   EXPECT_THAT(RegisterError(absl::StrCat("a,", text, ",y\n1,2,3\n")),
               HasSubstr("the header: the name 'xxx"));
   Register(absl::StrCat("note,x,y\na,5,1\n", text, ",6,2\n"), {"--drop=note"});
@@ -96,8 +99,9 @@ TEST_F(TablesTest, EveryCommandHoldsToTheTableWhoseColumnsItRead) {
 TEST_F(TablesTest, CategoriesThatCountAsMissingAreNoted) {
   EXPECT_THAT(
       Register("grade,y\nNA,1\nA,2\nNone,3\n"),
-      HasSubstr("column 'grade' is one of categories, and 2 cells count as missing: 'NA', 'None'"));
-  EXPECT_THAT(Predict("grade\nNA\n"), HasSubstr("1 cell counts as missing: 'NA'"));
+      HasSubstr(
+          "column 'grade' is read as categories, and 2 of its cells as missing: 'NA', 'None'"));
+  EXPECT_THAT(Predict("grade\nNA\n"), HasSubstr("1 of its cells as missing: 'NA'"));
   Good({"rm", "t"});
   EXPECT_THAT(Register("grade,y\nNA,1\nA,2\nNone,3\n", {"--missing", ""}),
               Not(HasSubstr("chorale:")));

@@ -44,7 +44,8 @@ TEST_F(TablesTest, DatesAreNumbersWithAMeaning) {
   EXPECT_THAT(Asked(0).numeric().values(), ElementsAre(15342, 15343.25));
   EXPECT_THAT(Asked(1).numeric().values(), ElementsAre(15402, 15401));
   Write("bad.csv", "day,month\n02.01.2012,2012-01\n");
-  ExpectFailure({"predict", "t", Path("bad.csv")}, 2, "'02.01.2012' is no date like 2024-01-31");
+  ExpectFailure({"predict", "t", Path("bad.csv")}, 2,
+                "'02.01.2012' is neither a date like 2024-01-31");
 }
 
 TEST_F(TablesTest, OptionsKeepTheTexts) {
@@ -81,20 +82,20 @@ TEST_F(TablesTest, TextsThatAreDatesOrNumbersToAReaderAreNoted) {
     const std::vector<std::string> cells = absl::StrSplit(dates, ',');
     EXPECT_THAT(Register(absl::StrCat("month,y\n", cells[0], ",1\n", cells[1], ",2\n")),
                 AllOf(HasSubstr("column 'month' is read as categories, which have no order, but 2 "
-                                "cells look like dates"),
+                                "of its 2 cells look like dates"),
                       HasSubstr("months like 2024-01")));
     Good({"rm", "t"});
   }
   EXPECT_THAT(
       Register("w,y\n58.4 kg,1\n60 kg,2\n"),
-      HasSubstr("2 cells look like numbers in another spelling, first '58.4 kg' on line 2"));
+      HasSubstr(
+          "2 of its 2 cells look like numbers in another notation (first: '58.4 kg' on line 2)"));
 }
 
 TEST_F(TablesTest, AnIndexWithoutANameIsLeftOut) {
-  EXPECT_THAT(
-      Register(",code,y\n0,5,1\n1,6,2\n"),
-      HasSubstr("t.csv: the first column has no name and counts the rows from 0: it is left "
-                "out as an index"));
+  EXPECT_THAT(Register(",code,y\n0,5,1\n1,6,2\n"),
+              HasSubstr("t.csv: the first column has no name and counts the rows from 0: dropped "
+                        "as an index"));
   EXPECT_EQ(server_.service().Chunks("t").at(0).columns_size(), 2);
   EXPECT_THAT(Predict(",code,y\n2,5,1\n3,6,2\n"),
               HasSubstr("rows.csv: the first column has no name"));
@@ -102,12 +103,12 @@ TEST_F(TablesTest, AnIndexWithoutANameIsLeftOut) {
   Good({"rm", "t"});
   EXPECT_THAT(
       Register("Unnamed: 0,code,y\n0,5,1\n1,6,2\n"),
-      HasSubstr("t.csv: column 'Unnamed: 0' counts the rows from 0 and is called as pandas"));
+      HasSubstr("t.csv: column 'Unnamed: 0' has a name that pandas gives to unnamed columns"));
   EXPECT_EQ(server_.service().Chunks("t").at(0).columns_size(), 2);
   Good({"rm", "t"});
-  EXPECT_THAT(Register("code,y,\n5,1,\n6,2,\n"), HasSubstr("neither a name nor cells"));
+  EXPECT_THAT(Register("code,y,\n5,1,\n6,2,\n"), HasSubstr("neither a name nor values"));
   EXPECT_THAT(RegisterError(",code,y\nr1,5,1\nr2,6,2\n"),
-              HasSubstr("t.csv: line 1: column 1 of the header has no name: give it one"));
+              HasSubstr("t.csv: line 1: column 1 of the header has no name: name it"));
 }
 
 TEST_F(TablesTest, ANameThatTheServerRefusesIsCalledByItsOption) {
@@ -118,20 +119,21 @@ TEST_F(TablesTest, ANameThatTheServerRefusesIsCalledByItsOption) {
 
 TEST_F(TablesTest, RowsWithoutACellAreNoRows) {
   EXPECT_THAT(Register("x,z,y\n1,2,3\n,,\n2,3,4\n"),
-              HasSubstr("t.csv: 1 line without a cell is left out: line 3"));
+              HasSubstr("t.csv: 1 line has only delimiters: dropped (line 3)"));
   EXPECT_EQ(server_.service().Chunks("t").at(0).columns(0).numeric().values_size(), 2);
   EXPECT_THAT(Predict("x,z\n1,2\n,\n3,4\n,\n"),
-              HasSubstr("rows.csv: 2 lines without a cell are left out, first line 3"));
+              HasSubstr("rows.csv: 2 lines have only delimiters: dropped (first: line 3)"));
   EXPECT_THAT(Asked(0).numeric().values(), ElementsAre(1, 3));
 }
 
 TEST_F(TablesTest, FilesOfOtherPrograms) {
-  EXPECT_THAT(Register("x;w;y\n1;1,5;3\n2;2,5;4\n"),
-              AllOf(HasSubstr("t.csv: read with semicolons between the cells"),
-                    HasSubstr("column 'w' is read as categories, but 2 cells look like numbers in "
-                              "another spelling")));
+  EXPECT_THAT(
+      Register("x;w;y\n1;1,5;3\n2;2,5;4\n"),
+      AllOf(HasSubstr("t.csv: read with semicolons as delimiters"),
+            HasSubstr("column 'w' is read as categories, but 2 of its 2 cells look like numbers "
+                      "in another notation")));
   EXPECT_EQ(Registered(0).numeric().values(1), 2);
-  EXPECT_THAT(Predict("sep=;\nx;w\n1;1,5\n"), HasSubstr("as its first line says"));
+  EXPECT_THAT(Predict("sep=;\nx;w\n1;1,5\n"), HasSubstr("as the first line specifies"));
   Good({"rm", "t"});
   EXPECT_THAT(Register("x\ty\n1\t3\n2\t4\n"), HasSubstr("read with tabs"));
   Good({"rm", "t"});

@@ -196,7 +196,7 @@ TEST_F(ClientTest, AListWithoutAnEndIsRefused) {
   service().set_page_token("again");
   const absl::Status status = client_->ListContexts().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("repeats a page"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the same page token twice"));
   EXPECT_EQ(service().call_times().size(), 2u);
 }
 

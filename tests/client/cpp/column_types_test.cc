@@ -76,7 +76,7 @@ TEST(InferTypesTest, ErrorsNameLineAndColumn) {
   EXPECT_THAT(InferError("n\ninf\n", numeric), HasSubstr("'inf' is not a finite number"));
   EXPECT_THAT(InferError("m\n1\n", numeric), HasSubstr("no column 'n'"));
   numeric.categorical = {"n"};
-  EXPECT_THAT(InferError("n\n1\n", numeric), HasSubstr("given twice"));
+  EXPECT_THAT(InferError("n\n1\n", numeric), HasSubstr("set twice"));
 }
 
 // The note on the only column, or an empty text.
@@ -108,7 +108,7 @@ TEST(InferTypesTest, MarksOfMissingCellsLeaveAColumnNumeric) {
 
 TEST(InferTypesTest, ADashInAColumnOfNumbersIsNoted) {
   EXPECT_EQ(NoteOn("n\n1\n-\n2\n-\n"),
-            "column 'n' is read as numbers, and 2 cells count as missing: '-'");
+            "column 'n' is read as numbers, and 2 of its cells as missing: '-'");
 }
 
 TEST(InferTypesTest, AMarkOfTheUsersIsANumberInAnySpelling) {
@@ -120,19 +120,21 @@ TEST(InferTypesTest, AMarkOfTheUsersIsANumberInAnySpelling) {
 }
 
 TEST(InferTypesTest, AnyOtherTextInAColumnOfNumbersIsNoted) {
-  EXPECT_EQ(NoteOn("n\n1\nn.d.\n3\nn.d.\n"),
-            "column 'n' is read as categories because of 2 of its 4 cells, first 'n.d.' on line 3; "
-            "if 'n.d.' stands for missing cells: --missing=n.d.; if it is one of categories: "
-            "--categorical=n");
+  EXPECT_EQ(
+      NoteOn("n\n1\nn.d.\n3\nn.d.\n"),
+      "column 'n' is read as categories because 2 of its 4 cells are not numbers (first: 'n.d.' "
+      "on line 3); if 'n.d.' stands for missing cells, use --missing=n.d.; if the column is "
+      "categorical, use --categorical=n");
   EXPECT_THAT(NoteOn("n\n1\n2\n3\n4\n5\n6\n7\n8\n9\nabc\n"),
-              HasSubstr("1 of its 10 cells, first 'abc' on line 11"));
+              HasSubstr("1 of its 10 cells is not a number (first: 'abc' on line 11)"));
   EXPECT_THAT(
       NoteOn("\"a, b\"\n1\n\"not, known\"\n"),
       AllOf(HasSubstr("--missing='\"not, known\"'"), HasSubstr("--categorical='\"a, b\"'")));
   // Some texts that come again among many: those are the likely ones.
   EXPECT_THAT(NoteOn("n\n1\na\nb\nc\nd\nunknown\nunknown\n"), HasSubstr("--missing=unknown;"));
   EXPECT_THAT(NoteOn("n\n1\na\nb\nc\nd\n"),
-              AllOf(HasSubstr("'a', 'b', 'c' and 1 others"), Not(HasSubstr("--missing"))));
+              AllOf(HasSubstr("'a', 'b', 'c' and 1 other (first: 'a' on line 3)"),
+                    Not(HasSubstr("--missing"))));
   TypeOptions options;
   options.categorical = {"n"};
   EXPECT_EQ(NoteOn("n\n1\nn.d.\n", options), "");
@@ -142,12 +144,13 @@ TEST(InferTypesTest, AnyOtherTextInAColumnOfNumbersIsNoted) {
 TEST(InferTypesTest, NumbersInOtherSpellingsAreNoted) {
   for (const char* cell : {"1 234", "3%", "$1.50", "\"1,5\"", "\"1.234,5\"", "inf"}) {
     EXPECT_THAT(NoteOn(absl::StrCat("n\n1\n", cell, "\n")),
-                AllOf(HasSubstr("looks like a number in another spelling: numbers are written like "
+                AllOf(HasSubstr("looks like a number in another notation: write numbers like "
                                 "-1234.5"),
                       Not(HasSubstr("--missing"))));
     EXPECT_THAT(
         NoteOn(absl::StrCat("n\n", cell, "\n", cell, "\n")),
-        HasSubstr("is read as categories, but 2 cells look like numbers in another spelling"));
+        HasSubstr(
+            "is read as categories, but 2 of its 2 cells look like numbers in another notation"));
   }
   EXPECT_EQ(NoteOn("n\n1\n\u2212"
                    "5\n"),
@@ -161,26 +164,27 @@ TEST(InferTypesTest, NumbersInOtherSpellingsAreNoted) {
 
 TEST(InferTypesTest, DatesAreNoted) {
   EXPECT_EQ(NoteOn("d\n2024-01-31\n2024-02-01\n"),
-            "column 'd' is read as dates, days since 1970-01-01; --categorical=d keeps the texts");
+            "column 'd' is read as dates (days since 1970-01-01); --categorical=d keeps the texts");
   EXPECT_EQ(NoteOn("d\n31.01.2024\n1.2.2024\n"),
-            "column 'd' is read as categories, which have no order, but 2 cells look like dates, "
-            "first '31.01.2024' on line 2: dates are written like 2024-01-31, and months like "
+            "column 'd' is read as categories, which have no order, but 2 of its 2 cells look like "
+            "dates (first: '31.01.2024' on line 2): write dates like 2024-01-31, and months like "
             "2024-01");
-  EXPECT_EQ(NoteOn("d\n2024-01-31\n2023-02-30\n2024-03-01\n"),
-            "column 'd' is read as categories, which have no order, because 1 cell is no date, "
-            "first '2023-02-30' on line 3: dates are written like 2024-01-31, and months like "
-            "2024-01");
+  EXPECT_EQ(
+      NoteOn("d\n2024-01-31\n2023-02-30\n2024-03-01\n"),
+      "column 'd' is read as categories, which have no order, because 1 of its 3 cells is not "
+      "a date like the others (first: '2023-02-30' on line 3): write dates like 2024-01-31, "
+      "and months like 2024-01");
   EXPECT_EQ(NoteOn("d\n20240131\n20240201\n"),
-            "column 'd' is read as numbers, but all look like dates written as numbers, first "
-            "'20240131' on line 2, which are not evenly spaced: dates are written like 2024-01-31, "
+            "column 'd' is read as numbers, but all look like dates written as numbers (first: "
+            "'20240131' on line 2), which are not evenly spaced: write dates like 2024-01-31, "
             "and months like 2024-01");
   EXPECT_EQ(NoteOn("d\n201501\n201502\n201512.0\n"),
-            "column 'd' is read as numbers, but all look like dates written as numbers, first "
-            "'201501' on line 2, which are not evenly spaced: dates are written like 2024-01-31, "
+            "column 'd' is read as numbers, but all look like dates written as numbers (first: "
+            "'201501' on line 2), which are not evenly spaced: write dates like 2024-01-31, "
             "and months like 2024-01");
   const TypedTable table = Infer("d\n2024-01-31\n-\n");
   ASSERT_EQ(table.notes.size(), 2u);
-  EXPECT_EQ(table.notes[1].text, "column 'd' is read as dates, and 1 cell counts as missing: '-'");
+  EXPECT_EQ(table.notes[1].text, "column 'd' is read as dates, and 1 of its cells as missing: '-'");
 }
 
 TEST(InferTypesTest, OptionsComeBeforeBooleansAndDates) {
@@ -199,8 +203,8 @@ TEST(InferTypesTest, ColumnsOfDifferentTextsAreNoted) {
   std::string content = "id\n";
   for (int i = 0; i < 20; ++i) absl::StrAppend(&content, "id-", i * i, "\n");
   EXPECT_EQ(NoteOn(content),
-            "column 'id' has 20 different texts in 20 cells, so that a category tells next to "
-            "nothing of other rows; if it is an id: --drop=id");
+            "column 'id' has 20 distinct texts in 20 cells, which are hardly informative as "
+            "categories: if these are IDs or free text, drop the column with --drop=id");
   TypeOptions given;
   given.categorical = {"id"};
   EXPECT_EQ(NoteOn(content, given), "");
@@ -237,11 +241,12 @@ TEST(ReadNumbersTest, CellsAreReadByTheMeaningOfTheColumn) {
               ElementsAre(15340, 15341, 15340.5));
   EXPECT_EQ(dates->at(4), 15340);
   EXPECT_THAT(std::string(ReadNumbers(csv, 0, Meaning::kDate, {}).status().message()),
-              HasSubstr("line 2, column 'b': 'TRUE' is no date like 2024-01-31"));
+              HasSubstr("line 2, column 'b': 'TRUE' is neither a date like 2024-01-31"));
   for (const char* number : {"20210610", "1623283200", "-800000"}) {
     const CsvTable other = *ParseCsv(absl::StrCat("d\n", number, "\n"));
-    EXPECT_THAT(std::string(ReadNumbers(other, 0, Meaning::kDate, {}).status().message()),
-                HasSubstr("is no date like 2024-01-31 and no number of days since 1970-01-01"))
+    EXPECT_THAT(
+        std::string(ReadNumbers(other, 0, Meaning::kDate, {}).status().message()),
+        HasSubstr("is neither a date like 2024-01-31 nor a number of days since 1970-01-01"))
         << number;
     EXPECT_TRUE(ReadNumbers(other, 0, Meaning::kNumber, {}).ok());
   }
@@ -250,7 +255,7 @@ TEST(ReadNumbersTest, CellsAreReadByTheMeaningOfTheColumn) {
   EXPECT_THAT(std::string(ReadNumbers(csv, 2, Meaning::kBoolean, {}).status().message()),
               HasSubstr("line 3, column 'x': '2' is neither true nor false"));
   EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kDuration, {}).status().message()),
-              HasSubstr("is no number of days"));
+              HasSubstr("is not a number of days"));
   EXPECT_THAT(std::string(ReadNumbers(csv, 1, Meaning::kNumber, {}).status().message()),
               HasSubstr("is not a finite number"));
 }
@@ -258,10 +263,10 @@ TEST(ReadNumbersTest, CellsAreReadByTheMeaningOfTheColumn) {
 TEST(InferTypesTest, CodesThatLookLikeNumbersAreNoted) {
   EXPECT_EQ(
       NoteOn("zip\n01234\n12345\n"),
-      "column 'zip' is read as numbers, but 1 cell begins with a zero, first '01234' on line 2; "
-      "if these are codes: --categorical=zip");
+      "column 'zip' is read as numbers, but 1 of its 2 cells begins with a zero (first: '01234' on "
+      "line 2): if these are codes, use --categorical=zip");
   EXPECT_THAT(NoteOn("id\n9007199254740993\n1\n"),
-              HasSubstr("1 cell has more digits than a number keeps"));
+              HasSubstr("1 integer beyond 2^53 that loses its last digits"));
   TypeOptions options;
   options.categorical = {"zip"};
   EXPECT_EQ(NoteOn("zip\n01234\n12345\n", options), "");
@@ -270,8 +275,9 @@ TEST(InferTypesTest, CodesThatLookLikeNumbersAreNoted) {
 TEST(InferTypesTest, CategoriesThatCountAsMissingAreNoted) {
   EXPECT_EQ(
       NoteOn("c\nx\nNA\nNone\nNA\n\"\"\n"),
-      "column 'c' is one of categories, and 3 cells count as missing: 'NA', 'None'; if that is a "
-      "category, name the texts of missing cells: --missing=TEXT,... or, for none, --missing ''");
+      "column 'c' is read as categories, and 3 of its cells as missing: 'NA', 'None'; if these are "
+      "categories, list the texts of missing cells with --missing=TEXT,..., or use --missing '' if "
+      "there are none");
   TypeOptions none;
   none.missing = {""};
   const TypedTable table = Infer("c\nx\nNA\n\"\"\n", none);

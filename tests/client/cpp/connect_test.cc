@@ -236,8 +236,8 @@ TEST_F(TlsTest, ATokenLeavesThisMachineOnlyEncrypted) {
   for (const char* address : {"server.example:50051", "10.0.0.1:50051", "[2001:db8::1]:1"}) {
     const absl::Status status = Client::Connect(address, options).status();
     EXPECT_EQ(status,
-              absl::InvalidArgumentError(absl::StrCat("the token is not sent to ", address,
-                                                      " without encryption: connect with TLS")));
+              absl::InvalidArgumentError(absl::StrCat("token: not sent to ", address,
+                                                      " without encryption; connect with TLS")));
   }
   for (const char* token : {"two words", "line\n", "\xC3\xA9"}) {
     options.token = token;
@@ -252,12 +252,12 @@ TEST_F(TlsTest, AServerThatWantsMoreIsGuessedAt) {
   ClientOptions options = Within(absl::Seconds(2));
   const absl::Status plain = Client::Connect(tls_.address(), options).status();
   EXPECT_EQ(plain.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(plain.message()), HasSubstr("it may want TLS"));
+  EXPECT_THAT(std::string(plain.message()), HasSubstr("it may require TLS"));
   const FakeServer mutual("127.0.0.1:0", Credentials(own_, own_.certificate));
   options.tls = Trusting(own_);
   const absl::Status anonymous = Client::Connect(mutual.address(), options).status();
   EXPECT_EQ(anonymous.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(anonymous.message()), HasSubstr("it may want a client certificate"));
+  EXPECT_THAT(std::string(anonymous.message()), HasSubstr("it may require a client certificate"));
   const TestCertificate old = MakeTestCertificate("127.0.0.1", -3, -2);
   const TestCertificate stranger = MakeTestCertificate("127.0.0.2");
   for (const auto& [certificate, what] :

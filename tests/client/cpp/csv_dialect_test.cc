@@ -46,7 +46,7 @@ TEST(CsvDialectTest, SemicolonsTabsAndBars) {
   EXPECT_THAT(Row(table, 0), ElementsAre("1,5", "x"));
   EXPECT_THAT(Row(table, 1), ElementsAre("2;5", "y"));
   EXPECT_THAT(table.notes(),
-              ElementsAre("read with semicolons between the cells: its header has no comma"));
+              ElementsAre("read with semicolons as delimiters, because the header has no comma"));
   table = Parsed("a\tb c\tc\n 1 \t\tx\n");
   EXPECT_THAT(table.names(), ElementsAre("a", "b c", "c"));
   EXPECT_THAT(Row(table, 0), ElementsAre("1", "", "x"));
@@ -71,9 +71,9 @@ TEST(CsvDialectTest, TheFirstLineMaySayIt) {
   EXPECT_THAT(table.names(), ElementsAre("a,b", "c"));
   EXPECT_THAT(Row(table, 0), ElementsAre("1", "2"));
   EXPECT_EQ(table.Line(0), 3);
-  EXPECT_THAT(table.notes(), ElementsAre("read with semicolons between the cells, as its first "
-                                         "line says"));
-  EXPECT_THAT(Error("sep=;\na;b\n1\n"), HasSubstr("line 3: 1 cells"));
+  EXPECT_THAT(table.notes(), ElementsAre("read with semicolons as delimiters, as the first line "
+                                         "specifies"));
+  EXPECT_THAT(Error("sep=;\na;b\n1\n"), HasSubstr("line 3: 1 cell,"));
   EXPECT_THAT(Parsed("sep=,\na;b\n1\n").names(), ElementsAre("a;b"));
   EXPECT_THAT(Parsed("SEP=|\na|b\n1|2\n").names(), ElementsAre("a", "b"));
   EXPECT_THAT(Parsed("sep=x\n1\n").names(), ElementsAre("sep=x"));
@@ -85,12 +85,12 @@ TEST(CsvDialectTest, AFirstColumnWithoutANameThatCountsTheRowsIsAnIndex) {
     const CsvTable table = Parsed(content);
     EXPECT_THAT(table.names(), ElementsAre("a")) << content;
     EXPECT_THAT(Row(table, 1), ElementsAre("y"));
-    EXPECT_THAT(table.notes(), ::testing::Contains(HasSubstr("left out as an index"))) << content;
+    EXPECT_THAT(table.notes(), ::testing::Contains(HasSubstr("dropped as an index"))) << content;
   }
   for (const char* content : {",a\n0,x\n2,y\n", ",a\n1,x\n0,y\n", ",a\n0.5,x\n1.5,y\n",
                               ",a\n-1,x\n0,y\n", ",a\nr1,x\nr2,y\n", ",a\n0,x\n,y\n"}) {
     EXPECT_THAT(Error(content),
-                AllOf(HasSubstr("line 1: column 1 of the header has no name: give "),
+                AllOf(HasSubstr("line 1: column 1 of the header has no name: name it"),
                       HasSubstr("index=False")))
         << content;
   }
@@ -106,7 +106,7 @@ TEST(CsvDialectTest, AnIndexUnderTheNameThatPandasGivesIt) {
     EXPECT_EQ(table.Find("a"), 0);
     EXPECT_EQ(table.Find("Unnamed: 0"), -1);
     EXPECT_THAT(Row(table, 1), ElementsAre("y"));
-    EXPECT_THAT(table.notes(), ::testing::Contains(HasSubstr("left out as an index"))) << content;
+    EXPECT_THAT(table.notes(), ::testing::Contains(HasSubstr("dropped as an index"))) << content;
   }
   for (const char* content :
        {"Unnamed: 0,a\n0,x\n2,y\n", "Unnamed: 0,a\nr1,x\nr2,y\n", "unnamed: 0,a\n0,x\n1,y\n",
@@ -119,8 +119,8 @@ TEST(CsvDialectTest, AColumnWithoutNameAndCellsIsLeftOut) {
   const CsvTable table = Parsed("a,b,,\n1,2,,\n3,4, ,\n");
   EXPECT_THAT(table.names(), ElementsAre("a", "b"));
   EXPECT_THAT(Row(table, 1), ElementsAre("3", "4"));
-  EXPECT_THAT(table.notes(), ElementsAre("column 3 has neither a name nor cells and is left out",
-                                         "column 4 has neither a name nor cells and is left out"));
+  EXPECT_THAT(table.notes(), ElementsAre("column 3 has neither a name nor values: dropped",
+                                         "column 4 has neither a name nor values: dropped"));
   EXPECT_THAT(Error("a,b,\n1,2,\n3,4,note\n"), HasSubstr("column 3 of the header has no name"));
   EXPECT_THAT(Error("\"\",\"\"\n"), HasSubstr("no column of the header has a name"));
 }
@@ -130,9 +130,9 @@ TEST(CsvDialectTest, LinesOfDelimitersAreNoRows) {
   EXPECT_EQ(table.row_count(), 2);
   EXPECT_THAT(Row(table, 1), ElementsAre("3", ""));
   EXPECT_EQ(table.Line(1), 6);
-  EXPECT_THAT(table.notes(), ElementsAre("3 lines without a cell are left out, first line 2"));
+  EXPECT_THAT(table.notes(), ElementsAre("3 lines have only delimiters: dropped (first: line 2)"));
   EXPECT_THAT(Parsed("a;b\n1;2\n;\n").notes(),
-              ElementsAre(HasSubstr("semicolons"), "1 line without a cell is left out: line 3"));
+              ElementsAre(HasSubstr("semicolons"), "1 line has only delimiters: dropped (line 3)"));
   // In a cell that spans lines they are text, and an empty cell in quotes is one.
   EXPECT_THAT(Row(Parsed("a,b\n\"x\n,\ny\",1\n"), 0), ElementsAre("x\n,\ny", "1"));
   EXPECT_EQ(Parsed("a,b\n\"\",\n").row_count(), 1);

@@ -39,14 +39,14 @@ TEST(DataFrameTest, RefusesBadColumnsAndStaysAsItWas) {
     EXPECT_EQ(frame.columns().size(), 1u);
   };
   expect_refused(frame.AddNumeric("", {1.0, 2.0}), "empty name");
-  expect_refused(frame.AddNumeric("n", {1.0, 2.0}), "'n' exists already");
-  expect_refused(frame.AddNumeric("m", {1.0}), "'m' has 1 rows, the others have 2");
-  expect_refused(frame.AddNumeric("m", {1.0, 2.0}, Meaning::kBoolean), "row 1: 2 is no boolean");
+  expect_refused(frame.AddNumeric("n", {1.0, 2.0}), "'n' already exists");
+  expect_refused(frame.AddNumeric("m", {1.0}), "'m' has 1 rows, but the other columns have 2");
+  expect_refused(frame.AddNumeric("m", {1.0, 2.0}, Meaning::kBoolean), "row 1: 2 is not a boolean");
   expect_refused(frame.AddNumeric("m", {1.0, -std::numeric_limits<double>::infinity()}),
                  "'m', row 1: the value is infinite");
   expect_refused(frame.AddCategorical("c", {"a", ""}), "is empty");
   expect_refused(frame.AddCategorical("c", {"a", "a"}, {0, 1}), "'a' is listed twice");
-  expect_refused(frame.AddCategorical("c", {"a"}, {0, 1}), "row 1: code 1 of 1");
+  expect_refused(frame.AddCategorical("c", {"a"}, {0, 1}), "row 1: code 1 for 1");
   expect_refused(frame.AddCategorical("c", {"a"}, {0, -2}), "row 1: code -2");
 }
 

@@ -68,7 +68,7 @@ TEST(SampleAssemblyTest, RefusesWhatComesTwice) {
   ASSERT_TRUE(assembly.Add(Block({0, 1, 0, 2}, {0, 1})).ok());
   ExpectLoss(assembly.Add(Block({0, 2, 1, 1}, {1, 11})), "path 0 has step 1 twice");
   SampleAssembly random(1, 3, TargetOrder::kRandomPerPath, StepDensities::kOmit);
-  ExpectLoss(random.Add(Block({0, 1, 0, 2}, {0, 0}, {2, 2})), "path 0 has target 2 twice");
+  ExpectLoss(random.Add(Block({0, 1, 0, 2}, {0, 0}, {2, 2})), "path 0 has query row 2 twice");
 }
 
 TEST(SampleAssemblyTest, RefusesWhatIsMissing) {
@@ -88,16 +88,16 @@ TEST(SampleAssemblyTest, RefusesBlocksOutside) {
     ExpectLoss(assembly.Add(Block(range, {0})), "a block of paths");
   }
   SampleAssembly random(1, 3, TargetOrder::kRandomPerPath, StepDensities::kOmit);
-  ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0}, {3})), "target 3 of 3");
-  ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0}, {-1})), "target -1 of 3");
+  ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0}, {3})), "query row 3 of 3");
+  ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0}, {-1})), "query row -1 of 3");
 }
 
 TEST(SampleAssemblyTest, RefusesArraysOfOtherSizes) {
   SampleAssembly given = Given();
   ExpectLoss(given.Add(Block({0, 1, 0, 2}, {0})), "2 values has 1 values");
-  ExpectLoss(given.Add(Block({0, 1, 0, 1}, {0}, {0})), "0 log-densities and 1 targets");
+  ExpectLoss(given.Add(Block({0, 1, 0, 1}, {0}, {0})), "0 log-densities and 1 query rows");
   SampleAssembly random(1, 3, TargetOrder::kRandomPerPath, StepDensities::kOmit);
-  ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0})), "0 targets");
+  ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0})), "0 query rows");
   SampleAssembly densities(1, 3, TargetOrder::kGiven, StepDensities::kInclude);
   ExpectLoss(densities.Add(Block({0, 1, 0, 1}, {0})), "0 log-densities");
 }
