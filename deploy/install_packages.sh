@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs those packages of the named groups of packages.txt that are missing; says nothing and
-# needs no rights when none is.
+# Installs the missing packages of the named groups of packages.txt. Prints nothing and requires no
+# privileges if no package is missing.
 #
 # Usage: deploy/install_packages.sh GROUP...      groups: build package envoy test deploy browser
 set -euo pipefail
@@ -15,7 +15,7 @@ group_entries() {
     /^\[/        { inside = ($0 == want); found = found || inside; next }
     inside       { print }
     END          { exit !found }' "${list}" ||
-    { echo "packages.txt has no group [$1]" >&2; return 1; }
+    { echo "deploy/packages.txt has no group [$1]" >&2; return 1; }
 }
 
 is_installed() {
@@ -26,7 +26,7 @@ is_available() {
   [[ -n "$(apt-cache madison "$1" 2>/dev/null)" ]]
 }
 
-# Succeeds when any alternative of entry $1 is installed.
+# Succeeds if any alternative of entry $1 is installed.
 has_any() {
   local name
   for name in ${1//|/ }; do
@@ -35,7 +35,7 @@ has_any() {
   return 1
 }
 
-# Prints the first alternative of entry $1 that the distribution has.
+# Prints the first alternative of entry $1 that apt can install.
 choose() {
   local name
   for name in ${1//|/ }; do
@@ -44,13 +44,13 @@ choose() {
       return 0
     fi
   done
-  echo "none of these packages is to be had: ${1//|/, }" >&2
+  echo "apt has none of these packages: ${1//|/, }" >&2
   return 1
 }
 
 main() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    echo "No apt here: install what deploy/packages.txt lists by hand." >&2
+    echo "This system has no apt: install the packages in deploy/packages.txt manually." >&2
     exit 1
   fi
   local entries=() missing=() group entry

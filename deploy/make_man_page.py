@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes a program's manual page from its --help.
+"""Creates the manual page of a program from its --help.
 
     deploy/make_man_page.py --section N --output FOLDER PROGRAM
 
-writes FOLDER/NAME.N.gz. A program that lists subcommands gets a section for each of them. The same
-program gives the same bytes: SOURCE_DATE_EPOCH is the page's date.
+writes FOLDER/NAME.N.gz, with a section for each subcommand. The output is reproducible:
+SOURCE_DATE_EPOCH is the date of the page.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-FLAG = re.compile(r'^  (--\S+ \(default ".*"\))$')  # the server's; its text is on the next line
+FLAG = re.compile(r'^  (--\S+ \(default ".*"\))$')  # of the server; the description is on the next line
 
 
 def output_of(*command: str) -> str:
@@ -30,7 +30,7 @@ def escape(line: str) -> str:
 
 
 def paragraphs(help_text: str) -> list[str]:
-    """Flags as tagged paragraphs, which are filled; everything else as it is written."""
+    """Formats flags as tagged paragraphs, which are filled, and other lines verbatim."""
     out: list[str] = []
     lines = help_text.strip().splitlines()
     verbatim: list[str] = []

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the bill of materials of a release bundle or an image, in CycloneDX 1.5 JSON.
+"""Creates the bill of materials of a release bundle or an image, in CycloneDX 1.5 JSON.
 
     deploy/make_sbom.py --root FOLDER --third_party FILE.tsv --version VERSION --output FILE.json
                         [--cuda_version VERSION]
 
 FOLDER has the folders bin, lib and share of the bundle. Each line of FILE.tsv names a package of
-the distribution and, after a tab, what it has given: a file's path in FOLDER, "compiled-in" for
-code that is part of the programs, or "system" for files that are not listed one by one. Versions
-and licences are those that dpkg has on this machine. The same input gives the same bytes:
-SOURCE_DATE_EPOCH is the bill's time.
+the distribution and, after a tab, its contribution: the path of a file in FOLDER, "compiled-in" for
+code that is part of the programs, or "system" for files that are not listed individually. Versions
+and licences are those of the packages on this machine, according to dpkg. The output is
+reproducible: SOURCE_DATE_EPOCH is the time of the bill.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
-# Names that Debian's copyright files use, and SPDX has others for.
+# Names in Debian's copyright files, and the identifiers of SPDX.
 SPDX = {'Apache-2': 'Apache-2.0', 'Apache-2.0': 'Apache-2.0', 'BSD-3-clause': 'BSD-3-Clause',
         'BSD-3-Clause': 'BSD-3-Clause', 'BSD-2-clause': 'BSD-2-Clause', 'Expat': 'MIT',
         'MIT': 'MIT', 'Zlib': 'Zlib', 'zlib': 'Zlib', 'MPL-2.0': 'MPL-2.0'}
@@ -46,14 +46,14 @@ def os_release() -> dict[str, str]:
 def package_fields(package: str) -> dict[str, str]:
     fields = ['Version', 'Architecture', 'source:Package', 'source:Version']
     form = '\n'.join('${' + field + '}' for field in fields) + '\n'
-    # A package that is there for several architectures is listed once for each.
+    # A package that is installed for several architectures is listed once for each.
     lines = subprocess.run(['dpkg-query', '--show', '--showformat', form, package],
                            check=True, capture_output=True, text=True).stdout.splitlines()
     return dict(zip(fields, lines))
 
 
 def licence_of(package: str) -> Json:
-    """The licence of most of the package's files: that of the stanza "Files: *"."""
+    """Returns the licence of most files of the package: that of the stanza "Files: *"."""
     text = pathlib.Path(f'/usr/share/doc/{package}/copyright').read_text(
         encoding='utf-8', errors='replace')
     for stanza in re.split(r'\n\s*\n', text):
@@ -123,7 +123,7 @@ def make_bill(root: pathlib.Path, third_party: dict[str, list[str]], version: st
     components = own_components(root, version)
     if (root / 'lib/libchorale_cuda.so').exists():
         if not cuda_version:
-            raise SystemExit('make_sbom.py: the GPU backend is there: --cuda_version is missing')
+            raise SystemExit('make_sbom.py: --cuda_version is required: the bundle has the GPU backend')
         components.append(cuda_component(cuda_version))
     components += [package_component(package, uses, root)
                    for package, uses in sorted(third_party.items())]
@@ -139,7 +139,7 @@ def make_bill(root: pathlib.Path, third_party: dict[str, list[str]], version: st
                           'version': version, 'licenses': [OWN_LICENCE]}},
         'components': components,
         'dependencies': [{'ref': whole, 'dependsOn': [each['bom-ref'] for each in components]}]}
-    # An identity that depends on the content only.
+    # An identifier that depends only on the content.
     content = json.dumps(bill, sort_keys=True)
     bill['serialNumber'] = f'urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, content)}'
     return bill

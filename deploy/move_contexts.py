@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""Brings contexts along when servers are added to, or removed from, those behind the edge.
+"""Copies contexts between data folders when servers behind Envoy are added or removed.
 
-Which server a context is on follows from its id, by the ring of deploy/envoy/servers.yaml. When the
-ring changes, some contexts belong to another server; this copies what the data folders hold of them.
+The ring in deploy/envoy/servers.yaml assigns each context to a server, by the ID of the context. If
+the ring changes, it assigns some contexts to other servers, whose data folders must then have them.
 
   move_contexts.py owner --servers A,B,C [ID...]
-      prints "SERVER ID" for each id, or for each line of standard input
+      prints "SERVER ID" for each ID, or for each line of standard input
 
   move_contexts.py copy --servers A,B,C,D --server D --into FOLDER FROM_FOLDER...
-      copies the contexts that belong to server D from data folders of other servers into its own,
-      which is made if there is none. No server may use FOLDER meanwhile; those of FROM_FOLDERs
-      may run. What FOLDER has already stays as it is
+      copies the contexts of server D from the data folders of other servers into the data folder of
+      D, which is created if it does not exist. No server may use FOLDER in the meantime; the servers
+      of the FROM_FOLDERs may run. Contexts that are already in FOLDER do not change
 
   move_contexts.py strangers --servers A,B,C,D --server A FOLDER OTHER_FOLDER...
-      prints the ids in server A's FOLDER that belong to other servers and are held by one of the
-      OTHER_FOLDERs, so that they may be deleted from A
+      prints the IDs of contexts in the FOLDER of server A that the ring assigns to other servers, and
+      that one of the OTHER_FOLDERs has. These contexts can be deleted from A
 
---servers are the hash keys in servers.yaml, all of them, in any order; --places is minimum_ring_size
-divided by their number. Needs the Python package xxhash (Debian: python3-xxhash).
+--servers lists all hash keys in servers.yaml, in any order. --places is minimum_ring_size divided by
+the number of servers. Requires the Python package xxhash (Debian: python3-xxhash).
 
-Exit status: 0; 1 if something was not copied or is held by no other folder, which is then said; 2 for
-wrong usage and for folders that cannot be used.
+Exit status: 0 on success; 1 if a context was not copied, or if no other folder has it (the context is
+printed); 2 for invalid usage or folders.
 """
 
 import argparse
@@ -40,22 +40,22 @@ try:
 except ImportError:  # --help works without it
     xxhash = None
 
-# What contexts.db says of itself (engine/store/context_table.cc).
+# The identity of contexts.db (engine/store/context_table.cc).
 APPLICATION_ID = 0x43484F52
 SCHEMA_VERSION = 1
 PLACES = 1024
 
 
 class Unusable(Exception):
-    """A folder or an argument that cannot be used."""
+    """An invalid folder or argument."""
 
 
 # ---- The ring -------------------------------------------------------------------------------
 
 
 class Ring:
-    """Envoy's ring: a server has `places` points, the hashes of KEY_0, KEY_1 and so on;
-    an id belongs to the server of the first point that is not below the id's own hash."""
+    """Envoy's ring: each server has `places` points, the hashes of KEY_0, KEY_1 and so on.
+    An ID belongs to the server of the first point that is not below the hash of the ID."""
 
     def __init__(self, servers: list[str], places: int = PLACES) -> None:
         if xxhash is None:
@@ -82,18 +82,18 @@ def check_identity(database: sqlite3.Connection, schema: str, path: pathlib.Path
     application = database.execute(f'PRAGMA {schema}.application_id').fetchone()[0]
     version = database.execute(f'PRAGMA {schema}.user_version').fetchone()[0]
     if (application, version) != (APPLICATION_ID, SCHEMA_VERSION):
-        raise Unusable(f'{path}: is not a database of contexts of version {SCHEMA_VERSION}')
+        raise Unusable(f'{path}: not a database of contexts with schema version {SCHEMA_VERSION}')
 
 
 def read_only(folder: pathlib.Path) -> str:
     path = folder / 'contexts.db'
     if not path.is_file():
-        raise Unusable(f'{path}: is missing')
+        raise Unusable(f'{path}: no such file')
     return f'file:{urllib.parse.quote(os.fspath(path.resolve()))}?mode=ro'
 
 
 def digests(folder: pathlib.Path) -> dict[tuple[str, str], tuple[str, str]]:
-    """(tenant, id) -> (digest, model) of all contexts in a folder."""
+    """Returns (tenant, ID) -> (digest, model) of all contexts in a folder."""
     with contextlib.closing(sqlite3.connect(read_only(folder), uri=True)) as database:
         check_identity(database, 'main', folder)
         rows = database.execute('SELECT tenant, name, digest, model FROM contexts ORDER BY name')
@@ -102,14 +102,14 @@ def digests(folder: pathlib.Path) -> dict[tuple[str, str], tuple[str, str]]:
 
 @contextlib.contextmanager
 def exclusive(folder: pathlib.Path) -> Iterator[None]:
-    """Holds a data folder as a server does."""
+    """Locks a data folder as a server does."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(folder / 'LOCK', os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(lock)
-        raise Unusable(f'{folder}: a server is using it; stop it first') from error
+        raise Unusable(f'{folder}: a server uses this folder; stop it first') from error
     try:
         yield
     finally:
@@ -125,7 +125,7 @@ def sync_folder(path: pathlib.Path) -> None:
 
 
 def copy_dataset(source: pathlib.Path, target: pathlib.Path, digest: str) -> None:
-    """Durable when it returns. Raises FileNotFoundError, or Unusable for a damaged file."""
+    """Copies a dataset durably. Raises FileNotFoundError, or Unusable for a damaged file."""
     content = source.read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
         raise Unusable(f'{source}: the content does not match its digest')
@@ -141,7 +141,7 @@ def copy_dataset(source: pathlib.Path, target: pathlib.Path, digest: str) -> Non
 
 
 def open_target(folder: pathlib.Path, source: str) -> sqlite3.Connection:
-    """The target's database, with a source's attached. A new one gets the source's schema."""
+    """Opens the target's database, and attaches the source's. A new database gets its schema."""
     database = sqlite3.connect(folder / 'contexts.db', uri=True, isolation_level=None)
     database.execute('PRAGMA synchronous = FULL')
     database.execute('PRAGMA foreign_keys = ON')
@@ -160,7 +160,7 @@ def open_target(folder: pathlib.Path, source: str) -> sqlite3.Connection:
 
 
 def copy_from(source: pathlib.Path, target: pathlib.Path, ring: Ring, server: str) -> list[str]:
-    """Copies what belongs to `server`, and returns what could not be copied and why."""
+    """Copies the contexts of `server`, and returns an error for each that was not copied."""
     problems = []
     copied = unchanged = 0
     with contextlib.closing(open_target(target, read_only(source))) as database:
@@ -179,13 +179,14 @@ def copy_from(source: pathlib.Path, target: pathlib.Path, ring: Ring, server: st
                 unchanged += 1
                 continue
             if there is not None:
-                problems.append(f'{name}: {target} has other content under this name')
+                problems.append(f'{name}: {target} has a context with this name and different content')
                 continue
             try:
                 copy_dataset(dataset_path(source, tenant, digest),
                              dataset_path(target, tenant, digest), digest)
             except FileNotFoundError:
-                problems.append(f'{name}: its dataset is gone from {source}, as after a deletion')
+                problems.append(f'{name}: its dataset is missing in {source}; '
+                                'the context may have been deleted')
                 continue
             except Unusable as error:
                 problems.append(f'{name}: {error}')
@@ -232,7 +233,7 @@ def command_strangers(arguments: argparse.Namespace, ring: Ring) -> int:
         if any(other.get(key) == content for other in others):
             print(key[1])
         else:
-            print(f'keep: {key[1]} belongs to {owner}, which does not have it', file=sys.stderr)
+            print(f'keep: {key[1]} belongs to {owner}, but no other folder has it', file=sys.stderr)
             missing += 1
     return 1 if missing else 0
 
@@ -259,7 +260,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         command.add_argument('--places', type=int, default=PLACES)
     parsed = parser.parse_args(arguments)
     if getattr(parsed, 'server', None) not in (None, *parsed.servers):
-        parser.error(f'--server {parsed.server} is none of --servers')
+        parser.error(f'--server: {parsed.server} is not in --servers')
     return parsed
 
 

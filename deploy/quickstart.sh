@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 or Ubuntu 24.04 to joint samples: installs what is missing, builds, starts
-# a server on this machine, registers an example table and samples from it.
+# Builds Chorale on Debian 12 or Ubuntu 24.04, starts a server on this machine, registers an example
+# table and draws joint samples. Installs missing packages.
 #
 # Usage: deploy/quickstart.sh [--stop] [--no-install]
 #
-#   --stop          stop the server that an earlier run left running
-#   --no-install    fail instead of installing missing packages
+#   --stop          stop the server of an earlier run
+#   --no-install    do not install missing packages: the build fails if a package is missing
 #
-# The server keeps running after the script has ended, and a later run uses it again, or starts the
-# one that has been built since. It takes calls from this machine only. What it writes lies in
-# build/quickstart: delete that to start afresh.
+# The server accepts calls only from this machine, and keeps running when the script ends. A later
+# run uses the running server, or restarts it if the program or the model has changed. All files of
+# the server are in build/quickstart; delete this folder to start over.
 set -euo pipefail
 cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,7 +21,7 @@ readonly SERVER=build/release/server/chorale-server
 readonly CLIENT=build/release/client/cli/chorale
 readonly MODEL=models/default
 readonly CONTEXT=penguins
-# How long a first build without the GPU backend keeps one core busy.
+# The time of a first build without the GPU backend on one core.
 readonly BUILD_CORE_MINUTES=16
 
 say() { printf '%s\n' "$*"; }
@@ -33,13 +33,13 @@ show() {
   "$@"
 }
 
-# Where there is none, the server is not to look for the GPU backend: an earlier build may have left
-# one that no longer fits.
+# Without a GPU, the server must not load the GPU backend: an earlier build may have left an outdated
+# backend.
 has_gpu() { [[ -e /dev/nvidiactl ]]; }
 
 # ---- Building -------------------------------------------------------------------------------
 
-# Reads ninja's output and shows how far it is: on one line of a terminal, else twice a minute.
+# Reads ninja's output and shows the progress: on a line of the terminal, otherwise twice a minute.
 show_progress() {
   local line next=$((SECONDS + 30))
   while IFS= read -r line; do
@@ -57,7 +57,7 @@ show_progress() {
 build() {
   local log=build/logs/quickstart.log cores
   mkdir -p build/logs
-  # A build folder that the tests have configured is used as it is.
+  # The configuration of an existing build folder, such as that of the tests, is kept.
   if [[ ! -f build/release/build.ninja ]]; then
     cmake --preset release-without-tests >"${log}" 2>&1 || { cat "${log}"; exit 1; }
   fi
@@ -67,27 +67,27 @@ build() {
       "${cores} cores."
   fi
   local targets=(chorale-server chorale)
-  # The GPU backend, where there are a GPU and a compiler for it.
+  # Build the GPU backend if there are a GPU and a CUDA compiler.
   if has_gpu && ninja -C build/release -t query chorale_cuda >/dev/null 2>&1; then
     targets+=(chorale_cuda)
   fi
   if ! ninja -C build/release "${targets[@]}" 2>&1 | tee -a "${log}" | show_progress; then
     grep -v '^\[' "${log}" | tail -n 40
-    say "The build failed; the whole log is in ${log}." >&2
+    say "The build failed; see the log ${log}." >&2
     exit 1
   fi
 }
 
 # ---- The server -----------------------------------------------------------------------------
 
-# Prints the process of a server that an earlier run has started and that still runs.
+# Prints the process ID of the running server of an earlier run; fails if there is none.
 running_server() {
   local pid
   pid="$(cat "${PID_FILE}" 2>/dev/null)" || return 1
   [[ "$(readlink "/proc/${pid}/exe" 2>/dev/null)" == "${PWD}/${SERVER}"* ]] && echo "${pid}"
 }
 
-# Whether process $1 runs a server, or serves a model, that has been replaced since.
+# Whether the program or the model of the server with process ID $1 was replaced after its start.
 is_outdated() {
   [[ "$(readlink "/proc/$1/exe")" == *" (deleted)" ||
     "${MODEL}/config.json" -nt "${PID_FILE}" || "${MODEL}/model.safetensors" -nt "${PID_FILE}" ]]
@@ -96,28 +96,28 @@ is_outdated() {
 stop_server() {
   local pid
   if ! pid="$(running_server)"; then
-    say "No server of this script is running."
+    say "The server is not running."
     return
   fi
   kill -TERM "${pid}"
   for _ in {1..400}; do
     if [[ ! -d "/proc/${pid}" ]]; then
       rm -f "${PID_FILE}" "${PORT_FILE}"
-      say "The server is stopped. Its contexts are kept in ${STATE}/data."
+      say "The server has stopped. Its contexts are kept in ${STATE}/data."
       return
     fi
     sleep 0.1
   done
-  say "Process ${pid} does not end; see ${LOG}." >&2
+  say "The server (process ${pid}) did not stop; see ${LOG}." >&2
   return 1
 }
 
-# Prints port $1, or 0, which means any free one, when something answers there already.
+# Prints port $1 if it is free; otherwise 0, with which the server chooses a free port.
 port_or_any() {
   if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then echo 0; else echo "$1"; fi
 }
 
-# try_to_start PORT METRICS_PORT: whether a server on these ports has come up.
+# try_to_start PORT METRICS_PORT: starts a server on these ports; fails if it does not start.
 try_to_start() {
   local backend=cpu
   if has_gpu; then backend=auto; fi
@@ -137,9 +137,9 @@ try_to_start() {
 
 start_server() {
   if try_to_start "$(port_or_any 50051)" "$(port_or_any 9464)"; then return; fi
-  # Another program may have taken a port that was free a moment ago.
+  # Another program may have opened a port since the check.
   if ! running_server >/dev/null && try_to_start 0 0; then return; fi
-  say "The server did not start:" >&2
+  say "The server did not start. The end of its log:" >&2
   tail -n 20 "${LOG}" >&2
   return 1
 }
@@ -147,19 +147,19 @@ start_server() {
 # ---- Main -----------------------------------------------------------------------------------
 
 example() {
-  step "Registering datasets/penguins.csv: 318 penguins, body mass as the target"
+  step "Registering datasets/penguins.csv: 318 penguins; the target is the body mass"
   local register=("${CLIENT}" register datasets/penguins.csv --target body_mass_g --name "${CONTEXT}")
   if ! show "${register[@]}"; then
-    say "An earlier run has registered it for another model: that is replaced."
+    say "The context exists with different content, for example for another model. Replacing it."
     show "${CLIENT}" rm "${CONTEXT}"
     show "${register[@]}"
   fi
 
-  step "1000 joint sample paths of the body mass of 24 other penguins"
+  step "Drawing 1000 joint sample paths of the body mass of 24 other penguins"
   show "${CLIENT}" sample "${CONTEXT}" datasets/penguins_heldout.csv \
     --paths 1000 --seed 1 --summary --format table
   say
-  say "The first lines of the paths themselves:"
+  say "The first lines of the paths:"
   local paths="${STATE}/paths.csv"
   show "${CLIENT}" sample "${CONTEXT}" datasets/penguins_heldout.csv \
     --paths 1000 --seed 1 --quiet --output "${paths}"
@@ -170,16 +170,17 @@ example() {
 next_steps() {
   cat <<END
 
-== What this says
-The model was trained on synthetic tables only: what it knows of penguins are the 318 registered
-ones. The 24 rows are others, and their known body mass was not sent to it. For each of them it puts
-90 % of its values between q0.05 and q0.95. When about as many known values lie inside as are
-expected, nothing here speaks against such intervals; when they are much narrower than the values' own spread,
-the columns tell a lot about the target.
-A path has a value for every row, drawn together. So whatever you want to know about several rows at
-once, like "sum" to "min" above, take it from each path and look at how it varies.
+== Interpretation
+The model was trained on synthetic tables only: all it knows about penguins comes from the 318
+registered rows. The 24 query rows are other penguins, whose observed body mass was not sent to the
+server. For each row, 90 % of the sampled values are between q0.05 and q0.95. If the number of
+observed values in these intervals is in the expected range, the intervals are consistent with the
+observations. If the intervals are much narrower than the spread of the observed values, the features
+contain much information about the target.
+A path has a value for each row, and these values are drawn jointly. To get the distribution of a
+quantity over several rows, such as "sum" to "min" above, compute it on each path.
 
-The server runs at ${CHORALE_SERVER} (process $(cat "${PID_FILE}")). Try next, from this folder:
+The server runs at ${CHORALE_SERVER} (process $(cat "${PID_FILE}")). Next, try in this folder:
 
   export CHORALE_SERVER=${CHORALE_SERVER}
   ${CLIENT} show ${CONTEXT}
@@ -187,7 +188,7 @@ The server runs at ${CHORALE_SERVER} (process $(cat "${PID_FILE}")). Try next, f
   ${CLIENT} log-density ${CONTEXT} datasets/penguins_heldout.csv --orders 8
   ${CLIENT} --help
 
-  deploy/quickstart.sh --stop    stops the server; what was registered is kept
+  deploy/quickstart.sh --stop    stops the server; its contexts are kept
   tests/run.sh --quick           builds and runs the tests
 END
 }
@@ -205,20 +206,20 @@ main() {
   done
 
   if ((install)); then
-    step "Installing what is missing"
+    step "Installing missing packages"
     deploy/install_packages.sh build
   fi
-  step "Building server and client"
+  step "Building the server and the client"
   build
   mkdir -p "${STATE}"
   step "Starting the server"
   local pid
   if pid="$(running_server)" && is_outdated "${pid}"; then
-    say "The one that runs is older than its program or its model: it ends first."
+    say "The program or the model has changed: stopping the running server first."
     stop_server
   fi
   if running_server >/dev/null && [[ -s "${PORT_FILE}" ]]; then
-    say "It runs already."
+    say "The server is already running."
   else
     start_server
   fi

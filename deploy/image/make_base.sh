@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Makes the root file system of a small Debian from Debian's packages, as a tar archive. Needs
-# mmdebstrap and root. With SOURCE_DATE_EPOCH set, the same packages make the same bytes.
+# Creates a tar archive with the root file system of a minimal Debian. Requires mmdebstrap and root.
+# If SOURCE_DATE_EPOCH is set, the output is reproducible from the same packages.
 #
 # Usage: deploy/image/make_base.sh [--current-grpc] OUT.tar
 #
-#   --current-grpc   Debian unstable with the gRPC and the Protobuf of current_grpc.pref from
-#                    experimental, in place of Debian 12, whose gRPC is 1.51
+#   --current-grpc   use Debian unstable, with the gRPC and Protobuf packages of current_grpc.pref from
+#                    experimental, instead of Debian 12, which has gRPC 1.51
 #
-# To make it the image that the Dockerfile begins with:
+# To import the archive as the base image of the Dockerfile:
 #
 #   deploy/image/make_base.sh base.tar
 #   docker import base.tar localhost/chorale-base:bookworm
 #
-# MMDEBSTRAP_OPTIONS are for mirrors that need some, such as an old one of which apt has to be told
-# that it has expired: --aptopt='Acquire::Check-Valid-Until "false"'.
+# MMDEBSTRAP_OPTIONS has further options of mmdebstrap, for example for a mirror whose release files
+# have expired: --aptopt='Acquire::Check-Valid-Until "false"'.
 set -euo pipefail
 
 suite=bookworm
@@ -31,7 +31,7 @@ out="${1:?usage: deploy/image/make_base.sh [--current-grpc] OUT.tar}"
 part="${out}.part"
 options=()
 if [[ -n "${MMDEBSTRAP_OPTIONS:-}" ]]; then mapfile -t options < <(xargs -n 1 <<<"${MMDEBSTRAP_OPTIONS}"); fi
-# apt's own list of mirrors for the suite: its updates and security updates as well.
+# The default sources of the suite include its updates and security updates.
 mmdebstrap --variant=minbase --format=tar --quiet --include=ca-certificates \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
   "${options[@]}" "${hooks[@]}" "${suite}" "${part}"

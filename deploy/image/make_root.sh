@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Builds the release bundle from the sources in this folder and makes an image's file system of it.
-# The Dockerfile runs this; Debian 12 or Ubuntu 24.04 with the packages [build] and [package].
+# Builds the release bundle from the sources in this repository, and creates the file system of an
+# image from it. The Dockerfile runs this script. Requires Debian 12 or Ubuntu 24.04 with the packages
+# [build] and [package].
 #
 # Usage: deploy/image/make_root.sh [--cuda] [--with-c-library] OUT
 #
-#   --cuda              with the GPU backend: the build fails without nvcc
-#   --with-c-library    with what the bundle expects of a system: the C library, certificates, users
+#   --cuda              include the GPU backend; requires nvcc
+#   --with-c-library    include what the bundle requires of a system: the C library, certificates, users
 #
-# REVISION is the commit, for the server's chorale_build_info. JOBS sets how many things are compiled at once. SOURCE_DATE_EPOCH is the time that all files get.
+# Environment variables: REVISION is the commit for the server's chorale_build_info, JOBS is the number
+# of parallel compilations, and SOURCE_DATE_EPOCH is the modification time of all files.
 set -euo pipefail
 cd -P "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -43,21 +45,21 @@ build() {
 copy_bundle() {
   mkdir -p "${OUT}/usr" "${OUT}/etc/chorale" "${OUT}/var/lib/chorale"
   cp -a "${BUNDLE}"/chorale-*/. "${OUT}/usr"
-  rm "${OUT}/usr/LICENSE"  # it lies in share/doc as well
+  rm "${OUT}/usr/LICENSE"  # share/doc has a copy
   cp deploy/image/config.yaml "${OUT}/etc/chorale"
   if [[ "${cuda}" == ON ]]; then echo 'backend: cuda' >>"${OUT}/etc/chorale/config.yaml"; fi
   chown "${USER_ID}:${USER_ID}" "${OUT}/var/lib/chorale"
   chmod 750 "${OUT}/var/lib/chorale"
 }
 
-# Prints the path of each library that the bundle's programs take from the system.
+# Prints the path of each system library that the programs of the bundle load.
 system_libraries() {
   local file
   for file in "${OUT}"/usr/bin/*; do ldd "${file}"; done |
     grep -o '/[^ ]*' | grep -v "^${OUT}" | grep -v ':$' | sort -u
 }
 
-# Tells scanners that package $1 is here, and copies its licence.
+# Records package $1 for scanners, and copies its licence.
 add_package() {
   local status="${OUT}/var/lib/dpkg/status.d" licence="${THIRD_PARTY}/$1"
   mkdir -p "${status}" "${licence}"
@@ -67,7 +69,7 @@ add_package() {
 
 copy_system() {
   local library path
-  # Where the loader lies is part of every program, so /lib and /lib64 must lead to it.
+  # Programs contain the path of the loader, so /lib and /lib64 must lead to it.
   mkdir -p "${OUT}/usr/lib64" "${OUT}/etc/ssl/certs" "${OUT}"/{dev,proc,sys,tmp}
   chmod 1777 "${OUT}/tmp"
   ln -s usr/lib "${OUT}/lib"
@@ -92,7 +94,7 @@ END
   echo 'hosts: files dns' >"${OUT}/etc/nsswitch.conf"
 }
 
-# Once more, with the system's parts.
+# Creates the bill of materials again, with the files of the system.
 make_sbom() {
   local bundle version
   bundle="$(basename "${BUNDLE}"/chorale-*-linux-*/)"

@@ -92,24 +92,24 @@ class ServersFileTest(unittest.TestCase):
         servers = (EDGE / 'servers.yaml').read_text(encoding='utf-8')
         for old, new, message in (
                 ('minimum_ring_size: 3072', 'minimum_ring_sise: 3072', 'minimum_ring_size is not'),
-                ('minimum_ring_size: 3072', 'minimum_ring_size: 4096', 'it is 3072'),
+                ('minimum_ring_size: 3072', 'minimum_ring_size: 4096', 'it must be 3072'),
                 ('lb_policy: RING_HASH', 'lb_policy: RING_HUSH', 'lb_policy: RING_HASH'),
-                ('hash_key: server-1', 'hashkey: server-1', '3 servers have 2 different hash_key'),
-                ('hash_key: server-1', 'hash_key: server-0', '3 servers have 2 different hash_key'),
-                ('name: any_server', 'name: any_sever', 'there is no cluster any_server'),
-                ('timeout: 2s', 'timeuot: 2s', "Envoy refuses it: .*'timeuot'"),
-                ('port_value: 50052', 'port_value: 50051', 'several servers have one address: '
+                ('hash_key: server-1', 'hashkey: server-1', '3 servers have 2 distinct values'),
+                ('hash_key: server-1', 'hash_key: server-0', '3 servers have 2 distinct values'),
+                ('name: any_server', 'name: any_sever', 'the cluster any_server is missing'),
+                ('timeout: 2s', 'timeuot: 2s', "Envoy rejects the file: .*'timeuot'"),
+                ('port_value: 50052', 'port_value: 50051', 'several servers have the same address: '
                  'address:127.0.0.1,port_value:50051'),
-                ('port_value: 50052', 'port_value: x', 'Envoy refuses it: '),
-                ('resources:', 'resources: [', 'Envoy refuses it: ')):
+                ('port_value: 50052', 'port_value: x', 'Envoy rejects the file: '),
+                ('resources:', 'resources: [', 'Envoy rejects the file: ')):
             with self.subTest(new):
                 self.assertIn(old, servers)
                 self.assertRegex(self.check(servers.replace(old, new, 1)), message)
 
     def test_what_it_lacks_is_named(self) -> None:
         for arguments, envoy, status, message in (
-                (['--check-servers'], ENVOY, 2, '--check-servers needs a value'),
-                (['--check-servers', '/no/such/servers.yaml'], ENVOY, 2, 'there is no such file'),
+                (['--check-servers'], ENVOY, 2, '--check-servers requires a value'),
+                (['--check-servers', '/no/such/servers.yaml'], ENVOY, 2, 'servers.yaml: no such file'),
                 (['--check-servers', EDGE / 'servers.yaml'], 'no-such-envoy', 2,
                  'there is no program no-such-envoy in PATH')):
             with self.subTest(message):

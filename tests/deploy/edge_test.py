@@ -337,13 +337,14 @@ class LimitsTest(TestCase):
         run = subprocess.run([folder / 'run.sh', '--self-signed', '--drain', '1', '--background'],
                              env={**os.environ, 'ENVOY': ENVOY}, capture_output=True, text=True,
                              timeout=PATIENCE, check=True)
-        [process] = re.findall(r'"kill (\d+)" ends it', run.stdout)
+        [process] = re.findall(r'"kill (\d+)" stops it', run.stdout)
         self.addCleanup(os.kill, int(process), signal.SIGTERM)
         subprocess.run([folder / 'run.sh', '--check'], timeout=PATIENCE, check=True)
         again = subprocess.run([folder / 'run.sh', '--self-signed', '--background'],
                                env={**os.environ, 'ENVOY': ENVOY}, capture_output=True, text=True,
                                timeout=PATIENCE, check=False)
-        self.assertEqual((again.returncode, again.stderr), (1, 'an Envoy serves here already\n'))
+        self.assertEqual((again.returncode, again.stderr),
+                         (1, 'Envoy is already running with this folder\n'))
 
     def test_it_does_not_start_in_the_background_without_a_certificate(self):
         folder = self.folder / 'uncertified'
