@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-FLAG = re.compile(r'^  (--\S+ \(default ".*"\))$')  # of the server; the description is on the next line
+FLAG = re.compile(r'^  (--\S+ \(default ".*"\))$')  # of the server; then its description
 
 
 def output_of(*command: str) -> str:

@@ -123,7 +123,7 @@ def make_bill(root: pathlib.Path, third_party: dict[str, list[str]], version: st
     components = own_components(root, version)
     if (root / 'lib/libchorale_cuda.so').exists():
         if not cuda_version:
-            raise SystemExit('make_sbom.py: --cuda_version is required: the bundle has the GPU backend')
+            raise SystemExit('make_sbom.py: --cuda_version is required by the GPU backend')
         components.append(cuda_component(cuda_version))
     components += [package_component(package, uses, root)
                    for package, uses in sorted(third_party.items())]

@@ -9,18 +9,18 @@ the ring changes, it assigns some contexts to other servers, whose data folders 
 
   move_contexts.py copy --servers A,B,C,D --server D --into FOLDER FROM_FOLDER...
       copies the contexts of server D from the data folders of other servers into the data folder of
-      D, which is created if it does not exist. No server may use FOLDER in the meantime; the servers
-      of the FROM_FOLDERs may run. Contexts that are already in FOLDER do not change
+      D, which is created if it does not exist. No server may use FOLDER in the meantime; the
+      servers of the FROM_FOLDERs may run. Contexts that are already in FOLDER do not change
 
   move_contexts.py strangers --servers A,B,C,D --server A FOLDER OTHER_FOLDER...
-      prints the IDs of contexts in the FOLDER of server A that the ring assigns to other servers, and
-      that one of the OTHER_FOLDERs has. These contexts can be deleted from A
+      prints the IDs of contexts in the FOLDER of server A that the ring assigns to other servers,
+      and that one of the OTHER_FOLDERs has. These contexts can be deleted from A
 
---servers lists all hash keys in servers.yaml, in any order. --places is minimum_ring_size divided by
-the number of servers. Requires the Python package xxhash (Debian: python3-xxhash).
+--servers lists all hash keys in servers.yaml, in any order. --places is minimum_ring_size divided
+by the number of servers. Requires the Python package xxhash (Debian: python3-xxhash).
 
-Exit status: 0 on success; 1 if a context was not copied, or if no other folder has it (the context is
-printed); 2 for invalid usage or folders.
+Exit status: 0 on success; 1 if a context was not copied, or if no other folder has it (the context
+is printed); 2 for invalid usage or folders.
 """
 
 import argparse
@@ -179,7 +179,7 @@ def copy_from(source: pathlib.Path, target: pathlib.Path, ring: Ring, server: st
                 unchanged += 1
                 continue
             if there is not None:
-                problems.append(f'{name}: {target} has a context with this name and different content')
+                problems.append(f'{name}: {target} has different content under this name')
                 continue
             try:
                 copy_dataset(dataset_path(source, tenant, digest),

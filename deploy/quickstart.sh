@@ -33,8 +33,8 @@ show() {
   "$@"
 }
 
-# Without a GPU, the server must not load the GPU backend: an earlier build may have left an outdated
-# backend.
+# Without a GPU, the server must not load the GPU backend: an earlier build may have left an
+# outdated backend.
 has_gpu() { [[ -e /dev/nvidiactl ]]; }
 
 # ---- Building -------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ The model was trained on synthetic tables only: all it knows about penguins come
 registered rows. The 24 query rows are other penguins, whose observed body mass was not sent to the
 server. For each row, 90 % of the sampled values are between q0.05 and q0.95. If the number of
 observed values in these intervals is in the expected range, the intervals are consistent with the
-observations. If the intervals are much narrower than the spread of the observed values, the features
-contain much information about the target.
+observations. If the intervals are much narrower than the spread of the observed values, the
+features contain much information about the target.
 A path has a value for each row, and these values are drawn jointly. To get the distribution of a
 quantity over several rows, such as "sum" to "min" above, compute it on each path.
 

@@ -22,11 +22,11 @@
 namespace chorale::client {
 namespace {
 
-// The numbers of a context's table, which is made in memory: 1 GiB.
+// The maximum number of values in the table of a context, which is created in memory: 1 GiB.
 constexpr int64_t kMaxContextValues = int64_t{1} << 27;
-// The numbers that a call can send.
+// The maximum number of values in a call.
 constexpr int64_t kMaxCallValues = kMaxMessageBytes / int64_t{sizeof(double)};
-// Deletions that may fail in succession before the others are not tried any longer.
+// The number of consecutive failed deletions after which the remaining contexts are not deleted.
 constexpr int kMostFailedDeletions = 3;
 
 struct BenchArguments {
@@ -51,7 +51,7 @@ BenchLoad LoadOf(const BenchArguments& arguments) {
   load.paths = arguments.paths;
   load.warm_up = absl::Seconds(arguments.warm_up_s);
   load.duration = absl::Seconds(arguments.duration_s);
-  // A name that no other run has, and that says where a context left behind comes from.
+  // The prefix identifies the origin of remaining contexts; the number makes the name unique.
   const auto run = static_cast<uint32_t>(std::random_device{}());
   for (int64_t context = 0; context < arguments.contexts; ++context) {
     load.contexts.push_back(absl::StrFormat("bench-%08x-%d", run, context));
@@ -59,14 +59,14 @@ BenchLoad LoadOf(const BenchArguments& arguments) {
   return load;
 }
 
-// The contexts of a run that may be on the server.
+// The number of contexts of a run that may be on the server.
 struct Registrations {
-  int64_t attempted = 0;  // the first of the load's
+  int64_t attempted = 0;  // the first contexts of the load
   int64_t acknowledged = 0;
 };
 
-// InvalidArgument for sizes that no server takes, or this process cannot hold: before anything is
-// registered. The flags' own limits keep the products below 2^63.
+// InvalidArgument, before anything is registered, for sizes that servers reject or that exceed the
+// memory of this process. The limits of the options keep the products below 2^63.
 absl::Status CheckSizes(const BenchArguments& arguments) {
   const auto check = [](absl::string_view flags, int64_t values, int64_t limit,
                         absl::string_view unit) {
@@ -106,7 +106,7 @@ absl::Status RegisterContexts(const BenchArguments& arguments, const BenchLoad& 
   return absl::OkStatus();
 }
 
-// `status`, with its details, and another message.
+// Returns `status` with its details and another message.
 absl::Status WithMessage(const absl::Status& status, absl::string_view message) {
   absl::Status result(status.code(), message);
   status.ForEachPayload(
@@ -114,8 +114,9 @@ absl::Status WithMessage(const absl::Status& status, absl::string_view message) 
   return result;
 }
 
-// Whatever became of the run. Also deletes a context whose registration failed, as it may have
-// arrived. Returns `status`, that of the run, or else the first error if contexts are left.
+// Deletes the contexts of a run, also after an error. Also deletes a context whose registration
+// failed, because the server may have it. Returns `status`, the status of the run; if it is OK and
+// contexts remain, the first error of a deletion.
 absl::Status DeleteContexts(const BenchLoad& load, const Registrations& registrations,
                             Client* client, const Environment& environment, absl::Status status) {
   absl::Status first_error;
@@ -123,7 +124,7 @@ absl::Status DeleteContexts(const BenchLoad& load, const Registrations& registra
   int failed = 0;  // in succession
   for (int64_t context = 0; context < registrations.attempted; ++context) {
     const std::string& id = load.contexts[context];
-    // A server that does not answer, or a second Ctrl-C, ends it.
+    // Stop if the server does not respond, or on a second Ctrl-C.
     if (failed < kMostFailedDeletions) {
       const absl::Status deleted = client->DeleteContext(id, environment.cleanup_call());
       if (deleted.ok() || absl::IsNotFound(deleted)) {
@@ -150,7 +151,7 @@ Cell PercentileOrNothing(const std::vector<double>& sorted, double p) {
   return sorted.empty() ? Cell() : Cell(Percentile(sorted, p));
 }
 
-// Appends a line for each concurrency that was measured.
+// Appends a line for each measured concurrency.
 absl::Status Measure(const BenchArguments& arguments, const BenchLoad& load,
                      const Environment& environment, std::vector<std::vector<Cell>>* lines) {
   const ConnectClient connect = [&](auto on_retry) {
@@ -191,7 +192,7 @@ absl::Status WriteLines(const std::vector<std::vector<Cell>>& lines,
   });
 }
 
-// The part of a run that leaves contexts behind, which the caller deletes. Throws nothing.
+// Registers contexts, which the caller deletes, and measures. Throws no exceptions.
 absl::Status RegisterAndMeasure(const BenchArguments& arguments, const BenchLoad& load,
                                 Client* client, const Environment& environment,
                                 Registrations* registrations,
@@ -204,7 +205,7 @@ absl::Status RegisterAndMeasure(const BenchArguments& arguments, const BenchLoad
   }
 }
 
-// What was measured is written, also when the rest failed or was interrupted.
+// Writes the completed measurements even if a later measurement failed or was interrupted.
 absl::Status RunBenchCommand(const BenchArguments& arguments, Environment* environment) {
   RETURN_IF_ERROR(CheckSizes(arguments));
   RETURN_IF_ERROR(environment->CheckOutput());

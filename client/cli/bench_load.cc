@@ -20,10 +20,10 @@
 namespace chorale::client {
 namespace {
 
-// What the clients of one run share. Thread-safe.
+// Collects the measurements of all clients of a run. Thread-safe.
 class Recorder {
  public:
-  // Only what happens from now on is counted, until Stop.
+  // Counts events from now on, until Stop.
   void Start() {
     MutexLock lock(&mutex_);
     counting_ = true;
@@ -67,7 +67,7 @@ class Recorder {
   BenchResult result_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What all calls send. Immutable, so that all clients share one.
+// The content of all calls. Immutable, so that all clients can share it.
 struct BenchInput {
   explicit BenchInput(const BenchLoad& load)
       : queries(BenchTable(-1, load.query_rows, load.features)),
@@ -76,10 +76,10 @@ struct BenchInput {
   }
 
   DataFrame queries;
-  std::vector<double> vectors;  // [paths, query_rows]: zeros, as good as any
+  std::vector<double> vectors;  // [paths, query_rows]: zeros; the values do not affect the time
 };
 
-// One client of the load. Used by one thread.
+// A client of the load. Used by one thread.
 class BenchClient {
  public:
   BenchClient(const BenchLoad& load, const BenchInput& input, int index,
@@ -92,11 +92,11 @@ class BenchClient {
         input_(input),
         next_seed_(1 + (uint64_t{1} << 32) * index) {}
 
-  // Calls until an error that is not transient, or the cancellation. Throws nothing.
+  // Makes calls until a permanent error or the cancellation. Throws no exceptions.
   absl::Status Run() {
     try {
       return CallInTurn();
-    } catch (const std::exception& error) {  // std::bad_alloc, by large requests
+    } catch (const std::exception& error) {  // such as std::bad_alloc for large requests
       return absl::ResourceExhaustedError(absl::StrCat("bench: ", error.what()));
     }
   }
@@ -109,7 +109,7 @@ class BenchClient {
       if (status.ok()) {
         recorder_->AddCall(absl::Now() - start);
       } else if (IsTransient(status)) {
-        // The last attempt; the others were counted as they were retried. Waits as before a retry.
+        // Counts the last attempt; on_retry counted the others. Waits as before a retry.
         recorder_->AddFailedAttempt(status);
         SleepUntil(absl::Now() + DelayAfter(/*failed_attempts=*/1, status, {}, /*jitter=*/0.0),
                    {call_.cancellation});
@@ -208,7 +208,7 @@ absl::StatusOr<BenchResult> RunBench(const BenchLoad& load, int concurrency,
         if (!statuses[index].ok() && !absl::IsCancelled(statuses[index])) over.Cancel();
       });
     }
-  } catch (const std::system_error& error) {  // the machine's limit of threads
+  } catch (const std::system_error& error) {  // at the system's limit of threads
     over.Cancel();
     statuses.back() = absl::InvalidArgumentError(
         absl::StrCat("--concurrency: only ", threads.size(), " of ", concurrency,

@@ -1,4 +1,4 @@
-// A closed-loop load on a server: a number of clients, each of which makes one call after another.
+// A closed-loop load on a server: each of several clients makes one call after another.
 #ifndef CHORALE_CLIENT_CLI_BENCH_LOAD_H_
 #define CHORALE_CLIENT_CLI_BENCH_LOAD_H_
 
@@ -14,11 +14,11 @@
 
 namespace chorale::client {
 
-// The calls of a load. Table c is a function of c alone: y is a sum of sines of the other columns,
-// which are uniform on (-1, 1).
+// The calls of a load. Table c depends only on c: y is a sum of sines of the other columns, which
+// are uniform on (-1, 1).
 struct BenchLoad {
   enum class Method { kSample, kPredict, kLogDensity } method = Method::kSample;
-  std::vector<std::string> contexts;  // ids; client i asks context i modulo their number
+  std::vector<std::string> contexts;  // ids; client i uses context i modulo their number
   int64_t features = 5;
   int64_t query_rows = 32;  // of a call
   int64_t paths = 512;      // of a call; vectors for kLogDensity; not for kPredict
@@ -26,34 +26,34 @@ struct BenchLoad {
   absl::Duration duration = absl::Seconds(5);
 };
 
-// Table `table` of a load, with the target column "y". Queries are taken from table -1.
+// Table `table` of a load, with the target column "y". Query rows are those of table -1.
 DataFrame BenchTable(int64_t table, int64_t rows, int64_t features);
 
-// What was measured in `duration`, after `warm_up`. Times are in milliseconds and sorted.
+// The measurements during `duration`, after `warm_up`. Times are in milliseconds and sorted.
 struct BenchResult {
-  double calls_per_second = 0;          // that ended
+  double calls_per_second = 0;          // completed calls
   double values_per_second = 0;         // paths x query rows; for kPredict, query rows
-  std::vector<double> first_values_ms;  // from a call's start to its first values; for kSample
+  std::vector<double> first_values_ms;  // from the start of a call to the first values; kSample
   std::vector<double> call_ms;          // from start to end
-  // Attempts that failed for the moment; the client then waits as any client does, and the wait is
+  // Attempts that failed with a transient error. The client then waits as usual, and the wait is
   // part of call_ms. Refused: the server was full, or the tenant's quota was used up. Unavailable:
-  // the server was shutting down, or could not be reached.
+  // the server was shutting down or unreachable.
   int64_t refused = 0;
   int64_t unavailable = 0;
 };
 
-// Called with a function that is to be called at each retry; connects a client of its own.
+// Connects a separate client, which calls `on_retry` before each retry.
 using ConnectClient = std::function<absl::StatusOr<std::unique_ptr<Client>>(
     std::function<void(const absl::Status& why, absl::Duration delay)> on_retry)>;
 
-// Puts the load on the server from `concurrency` clients at a time. The first error of a call that
-// is not transient ends it and is returned. `call.cancellation` must not be null: Cancelled, within
-// some 20 ms, once it is set.
+// Puts the load on the server with `concurrency` clients at a time. Ends with, and returns, the
+// first permanent error of a call. `call.cancellation` must not be null; if it is set, returns
+// Cancelled within about 20 ms.
 absl::StatusOr<BenchResult> RunBench(const BenchLoad& load, int concurrency,
                                      const ConnectClient& connect, const CallOptions& call);
 
-// The smallest of the sorted values that at least a share `p` in (0, 1] of them does not exceed.
-// Requires at least one value.
+// Returns the smallest of the sorted values that at least a share `p` in (0, 1] of the values do
+// not exceed. Requires at least one value.
 double Percentile(const std::vector<double>& sorted, double p);
 
 }  // namespace chorale::client

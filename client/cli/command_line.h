@@ -1,4 +1,4 @@
-// What several commands share: options, and a function that adds a command to the command line.
+// Shared by several commands: options, and a function that adds a command to the command line.
 #ifndef CHORALE_CLIENT_CLI_COMMAND_LINE_H_
 #define CHORALE_CLIENT_CLI_COMMAND_LINE_H_
 
@@ -15,7 +15,7 @@
 
 namespace chorale::client {
 
-// Of a command that takes none.
+// The arguments of a command without arguments.
 struct NoArguments {};
 
 // Adds a subcommand that calls `run(options, environment)`. The caller adds the options to the
@@ -31,23 +31,23 @@ CLI::App* AddCommand(CLI::App* app, Environment* environment, const std::string&
   return command;
 }
 
-// Adds an option that may be given several times and does not take the words that follow. `values`
-// are what was given, each a line of CSV: ColumnsOf and MarksOf take them apart.
+// Adds an option with a single argument that may be repeated. `values` receives the arguments; each
+// is a line of CSV, which ColumnsOf and MarksOf parse.
 CLI::Option* AddList(CLI::App* command, const std::string& name, std::vector<std::string>* values,
                      const std::string& description);
 
-// The columns that a list option names, as the table has them, each once. A value that is the name
-// of a column is that column, whatever is in it; else it is a line of CSV with names.
-// InvalidArgument, with the option, for names that the table lacks.
+// Returns the distinct columns that a list option names, as spelt in the table. A value that is the
+// name of a column names that column, even if it contains commas; otherwise it is a line of CSV
+// with names. InvalidArgument, with the option, for names that the table does not have.
 absl::StatusOr<std::vector<std::string>> ColumnsOf(const std::string& option,
                                                    const std::vector<std::string>& values,
                                                    const CsvTable& csv);
 
-// A context and a file of target rows.
+// A context and a file of query rows.
 struct RowsOptions {
   std::string context;
   std::string file;
-  std::vector<std::string> missing;  // as AddMissingOption has them
+  std::vector<std::string> missing;  // as in AddMissingOption
 };
 
 void AddRowsOptions(CLI::App* command, RowsOptions* options);
@@ -58,10 +58,10 @@ MissingMarks MarksOf(const std::vector<std::string>& values);
 // Adds "--seed" with a check that the number is a seed.
 CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string& description);
 
-// Of an option in seconds: a number from `least` to `most`, which is not NaN.
+// Validates an option in seconds: a number from `least` to `most`, and not NaN.
 CLI::Validator SecondsBetween(double least, double most);
 
-// --no-snap, for the commands that show draws or quantiles.
+// Adds --no-snap, for commands that write draws or quantiles.
 void AddNoSnapFlag(CLI::App* command, bool* no_snap);
 
 // The file, the context, and the file's rows with the context's columns.
@@ -71,17 +71,17 @@ struct Rows {
   DataFrame features;
 };
 
-// Reads the file, gets the context and converts the rows to the context's columns. Notes on
-// standard error which columns of the file are not used, and which cells count as missing; for
-// kUsed the target column is not among the former.
+// Reads the file, gets the context and converts the rows to the context's columns. Writes warnings
+// about ignored columns of the file and about cells that are read as missing. With kUsed, the
+// target column does not count as ignored.
 enum class TargetColumn { kUnused, kUsed };
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                               Environment* environment);
 
-// That the context is still the one whose columns the rows were converted to.
+// Returns the source to expect: the context to whose columns the rows were converted.
 v1::Source SourceOf(const v1::Context& context);
 
-// Writes what the server did not take as it stands to standard error, unless quiet.
+// Writes the server's warnings to standard error, unless quiet.
 template <class Warnings>
 void NoteWarnings(const Warnings& warnings, const Environment& environment) {
   for (const v1::Warning& warning : warnings) environment.Note(warning.message());

@@ -6,10 +6,10 @@
 
 namespace chorale::client {
 
-// An id from a file's name, in small ASCII letters: "Ames Houses.csv" -> "ames-houses",
-// "Größe.csv" -> "grosse". Where letters are left out, for want of ASCII ones or of room, it ends
-// in digits of a hash of the name, so that different files have different ids. Empty for standard
-// input, "-".
+// Returns an id derived from the name of a file, in lower-case ASCII letters: "Ames Houses.csv" ->
+// "ames-houses", "Größe.csv" -> "grosse". If letters are omitted, because they have no ASCII form
+// or exceed the limit of the length, the id ends in a hash of the name, so that distinct files have
+// distinct ids. Empty for standard input, "-".
 std::string IdFromFile(const std::string& file);
 
 }  // namespace chorale::client

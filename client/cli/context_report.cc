@@ -26,7 +26,7 @@ std::string KindName(const v1::ColumnSummary& feature) {
   return absl::AsciiStrToLower(v1::ColumnSummary::Type_Name(feature.type()));
 }
 
-// For people: what the numbers stand for is a type, too.
+// For people, the meaning of the numbers is part of the type.
 std::string TypeNameOf(const v1::ColumnSummary& feature) {
   const Meaning meaning = DecodeMeaning(feature.meaning());
   return meaning == Meaning::kNumber ? KindName(feature)

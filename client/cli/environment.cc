@@ -25,11 +25,11 @@
 namespace chorale::client {
 namespace {
 
-// Set by the signal handler, which can only use globals.
+// Set by the signal handler, which can only access globals.
 Cancellation interrupted;
 Cancellation cleanup_interrupted;  // by a second signal
 volatile sig_atomic_t interrupting_signal = 0;
-// Whether the command has something to undo.
+// Whether the command requires a cleanup.
 volatile sig_atomic_t cleans_up = 0;
 
 void OnSignal(int signal) {
@@ -50,7 +50,7 @@ void CatchInterrupts() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // nohup has it ignored, and that stays.
+  // If nohup made the process ignore SIGHUP, it stays ignored.
   struct sigaction before = {};
   sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
@@ -60,14 +60,14 @@ absl::StatusOr<std::string> ReadFile(const std::string& option, const std::strin
   if (path.empty()) return std::string();
   std::ifstream file(path, std::ios::binary);
   std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  // A folder opens, and cannot be read.
+  // Opening a folder succeeds, but reading from it fails.
   if (!file.is_open() || file.bad()) {
     return absl::InvalidArgumentError(absl::StrCat(option, ": cannot read '", path, "'"));
   }
   return content;
 }
 
-// The token in the text of a file, which may have comments as the server's files do.
+// Returns the token in a file, which may contain comments, like the server's files.
 absl::StatusOr<std::string> TokenOf(absl::string_view text, const std::string& path) {
   constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
   absl::ConsumePrefix(&text, kByteOrderMark);
@@ -87,8 +87,8 @@ absl::StatusOr<std::string> TokenOf(absl::string_view text, const std::string& p
   return std::string(token);
 }
 
-// Of the file, or else of the environment. A command line is no place for a secret: everybody on
-// the machine can read it.
+// Returns the token of the file or, without a file, of the environment. There is no option for the
+// token itself, because all users of the machine can read command lines.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   if (!path.empty()) {
     ASSIGN_OR_RETURN(const std::string file, ReadFile("--token-file", path));
@@ -175,7 +175,7 @@ CallOptions Environment::call() const {
 }
 
 CallOptions Environment::cleanup_call() const {
-  // Much less than --timeout: there may be many such calls, and a server that is gone.
+  // Much shorter than --timeout: there may be many such calls, and the server may be unreachable.
   constexpr absl::Duration kLongest = absl::Seconds(10);
   return CallOptions{.timeout = std::min(kLongest, absl::Seconds(options.timeout_s)),
                      .cancellation = &cleanup_interrupted};
@@ -200,7 +200,7 @@ absl::Status Environment::Write(absl::FunctionRef<void(std::ostream&)> write) co
     shown.flush();
     if (!shown) std::cout.setstate(std::ios::failbit);
   } else {
-    write(std::cout);  // to the byte
+    write(std::cout);  // unchanged
   }
   std::cout.flush();
   if (!std::cout) return absl::InvalidArgumentError("cannot write to standard output");

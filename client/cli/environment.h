@@ -1,4 +1,4 @@
-// What every command uses: the shared options, the client, and the output.
+// Used by every command: the shared options, the client, and the output.
 #ifndef CHORALE_CLIENT_CLI_ENVIRONMENT_H_
 #define CHORALE_CLIENT_CLI_ENVIRONMENT_H_
 
@@ -41,30 +41,30 @@ class Environment {
   // Returns the client, connected on first use. From then on Ctrl-C, SIGTERM and SIGHUP cancel the
   // call in flight, and the second of them ends the program.
   absl::StatusOr<Client*> Connect();
-  // Another client, with connections of its own. `on_retry` is called instead of noting a retry.
+  // Returns a separate client with its own connections, which calls `on_retry` before each retry.
   absl::StatusOr<std::unique_ptr<Client>> ConnectAnother(
       std::function<void(const absl::Status& why, absl::Duration delay)> on_retry) const;
   CallOptions call() const;
-  // Of a call that undoes what the command did. Ctrl-C does not cancel it; from the first use of
-  // PrepareCleanup on, the second Ctrl-C does, and the third ends the program.
+  // The options of a call that cleans up after the command. The first Ctrl-C does not cancel such a
+  // call. After PrepareCleanup, the second Ctrl-C cancels it, and the third ends the program.
   CallOptions cleanup_call() const;
-  // To be called before the command does what it has to undo.
+  // Call before the command does anything that requires a cleanup.
   void PrepareCleanup() const;
-  // Of the command that ran: the shells' number if a signal ended it, else that of `result`.
+  // The exit code of the command: the shells' number for a signal, otherwise that of `result`.
   ExitCode exit_code() const;
 
-  // The format in the options; by default a table for kPeople on a terminal, else CSV.
+  // The format in the options; by default a table for kPeople on a terminal, otherwise CSV.
   enum class Readers { kPrograms, kPeople };
   Format format(Readers readers) const;
 
   // Calls `write` with standard output or the output file; the file appears only on success.
   absl::Status Write(absl::FunctionRef<void(std::ostream&)> write) const;
 
-  // Write's error as far as it can be known before there is anything to write.
+  // Returns the errors of Write that can be detected in advance.
   absl::Status CheckOutput() const;
 
-  // The same as Write for a part of the results, where the rest failed: the file is then that with
-  // ".partial" at its end. Returns where the part is.
+  // Writes a part of the results after a failure, like Write, but to a file with the suffix
+  // ".partial". Returns the name of the destination.
   absl::StatusOr<std::string> WritePartial(absl::FunctionRef<void(std::ostream&)> write) const;
 
   // Writes a line to standard error, unless quiet.

@@ -9,20 +9,20 @@ namespace chorale::client {
 // Scripts depend on these numbers; --help lists them.
 enum class ExitCode {
   kOk = 0,
-  kServerError = 1,  // the server failed, did not answer, cannot be reached, or refuses the caller
-  kBadInput = 2,     // wrong usage, or a file or value that cannot be used
+  kServerError = 1,  // the server failed, timed out, is unreachable, or denied the call
+  kBadInput = 2,     // invalid usage, or an invalid file or value
   kNotFound = 3,
   kAlreadyExists = 4,
   kTryAgain = 5,       // the server is full or draining, or a quota is used up
-  kHungUp = 129,       // SIGHUP; the shells' convention, as the next ones
+  kHungUp = 129,       // SIGHUP; this and the following are the shells' convention
   kInterrupted = 130,  // Ctrl-C
   kTerminated = 143,   // SIGTERM
 };
 
-// Of a status that is not the user's own cancellation, which ExitCodeOfSignal tells.
+// The exit code of a status. For a cancellation by the user, see ExitCodeOfSignal.
 ExitCode ExitCodeFor(const absl::Status& status);
 
-// Of a command that SIGINT, SIGTERM or SIGHUP ended. Async-signal-safe.
+// The exit code of a command that SIGINT, SIGTERM or SIGHUP ended. Async-signal-safe.
 ExitCode ExitCodeOfSignal(int signal);
 
 }  // namespace chorale::client

@@ -19,7 +19,7 @@ struct LogDensityArguments {
   bool wrap = false;
 };
 
-// B vectors of target values, each with the name of its column.
+// B vectors of values, each with the name of its column.
 struct Vectors {
   std::vector<std::string> names;  // [B]
   std::vector<double> values;      // [B, T]

@@ -12,7 +12,7 @@ absl::Status RunModels(const NoArguments&, Environment* environment) {
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   ASSIGN_OR_RETURN(std::vector<v1::Model> models, client->ListModels(environment->call()));
   const Format format = environment->format(Environment::Readers::kPeople);
-  // Programs find the same columns every time; people see no empty one.
+  // The columns for programs are always the same; those for people omit empty columns.
   bool with_forms = format != Format::kTable;
   bool with_notices = format != Format::kTable;
   for (const v1::Model& model : models) {

@@ -28,7 +28,7 @@ absl::Status CannotWrite(const std::string& path, int error) {
   return absl::InvalidArgumentError(absl::StrCat("--output: cannot write '", path, "'", why));
 }
 
-// Where a chain of symbolic links leads to, whether there is anything or not.
+// Returns the end of a chain of symbolic links, whether it exists or not.
 fs::path FollowLinks(fs::path path) {
   constexpr int kMostLinks = 40;
   std::error_code error;
@@ -39,7 +39,7 @@ fs::path FollowLinks(fs::path path) {
   return path;
 }
 
-// Whether a new file in its place would differ in more than content.
+// Whether replacing the file would change more than its content.
 bool MustStay(const std::string& path, const struct stat& info) {
   return !S_ISREG(info.st_mode) || info.st_nlink > 1 || info.st_uid != geteuid() ||
          getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
@@ -51,7 +51,7 @@ mode_t ModeOfNewFiles() {
   return kNewFile & ~mask;
 }
 
-// Writes into the file itself; returns errno.
+// Writes into the existing file; returns errno.
 int WriteInto(const std::string& path, absl::FunctionRef<void(std::ostream&)> write) {
   errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
@@ -62,7 +62,7 @@ int WriteInto(const std::string& path, absl::FunctionRef<void(std::ostream&)> wr
   return errno == 0 ? EIO : errno;
 }
 
-// What is to be written: the file, or where a chain of links leads.
+// The file to write: the file itself, or the end of a chain of links.
 struct Destination {
   std::string target;
   bool exists = false;
@@ -70,7 +70,7 @@ struct Destination {
 };
 
 absl::Status FindDestination(const std::string& path, Destination* found) {
-  // Links in /proc to pipes lead nowhere by their names.
+  // The names in links in /proc to pipes do not exist.
   const bool special = stat(path.c_str(), &found->info) == 0 && !S_ISREG(found->info.st_mode);
   found->target = special ? path : FollowLinks(path).string();
   std::error_code unknown;
@@ -89,7 +89,7 @@ absl::Status CheckOutputFile(const std::string& path) {
     return S_ISDIR(found.info.st_mode) ? CannotWrite(path, EISDIR) : absl::OkStatus();
   }
   const fs::path folder = fs::path(found.target).parent_path();
-  // A name that ends in a slash is that of a folder.
+  // A name that ends in a slash denotes a folder.
   if (fs::path(found.target).filename().empty()) return CannotWrite(path, EISDIR);
   const bool writable = access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
   return writable ? absl::OkStatus() : CannotWrite(path, errno);
@@ -106,7 +106,7 @@ absl::Status WriteOutputFile(const std::string& path,
     const int error = WriteInto(target, write);
     return error == 0 ? absl::OkStatus() : CannotWrite(path, error);
   }
-  // The group may be another one than that of new files here.
+  // The group may differ from the group of new files in this folder.
   const bool grouped = !exists || fchown(created, info.st_uid, info.st_gid) == 0;
   close(created);
   int error = 0;

@@ -1,4 +1,4 @@
-// Writes a file that the user names.
+// Writes the output file of a command.
 #ifndef CHORALE_CLIENT_CLI_OUTPUT_FILE_H_
 #define CHORALE_CLIENT_CLI_OUTPUT_FILE_H_
 
@@ -10,15 +10,15 @@
 
 namespace chorale::client {
 
-// Calls `write` with a stream into the file. A file that was there is replaced as a whole, once all
-// is written, and keeps its mode; a symbolic link stays, and what it leads to is replaced. Pipes
-// and devices are written into, and so are files that cannot be replaced as they are: in a folder
-// that is not writable, of another owner, with other names or with an access list. InvalidArgument,
-// with the reason, if it cannot be written.
+// Calls `write` with a stream into the file. An existing file is replaced as a whole after
+// everything is written, and keeps its mode. A symbolic link is kept, and its destination is
+// replaced. Pipes and devices are opened and written, and so are files that cannot be replaced
+// without other changes: in a folder that is not writable, of another owner, with hard links, or
+// with an access control list. InvalidArgument, with the reason, if the file cannot be written.
 absl::Status WriteOutputFile(const std::string& path, absl::FunctionRef<void(std::ostream&)> write);
 
-// WriteOutputFile's error as far as it can be known without writing anything: for commands that
-// work for long before they have something to write.
+// Returns the errors of WriteOutputFile that can be detected without writing, for commands that
+// take long before they write.
 absl::Status CheckOutputFile(const std::string& path);
 
 }  // namespace chorale::client

@@ -18,7 +18,7 @@ struct PredictArguments {
   bool no_snap = false;
 };
 
-// "q" and the shortest decimal that is this probability: different ones have different names.
+// Returns "q" and the shortest decimal that parses to this probability, so that names are distinct.
 std::string QuantileName(double p) {
   std::string text = absl::StrCat(p);
   double read = 0.0;

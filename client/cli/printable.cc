@@ -8,7 +8,7 @@
 namespace chorale::client {
 namespace {
 
-// What stands at the start of the text, and its bytes.
+// A character at the start of a text, or a byte that is not part of a character.
 struct Unit {
   size_t bytes = 1;
   bool shown = true;
@@ -20,7 +20,7 @@ Unit FirstUnit(absl::string_view text) {
   for (size_t bytes = 2; bytes <= 4 && bytes <= text.size(); ++bytes) {
     const absl::string_view character = text.substr(0, bytes);
     if (!IsValidUtf8(character)) continue;
-    // U+061C, U+200E, U+200F, U+202A to U+202E and U+2066 to U+2069 turn the direction.
+    // U+061C, U+200E, U+200F, U+202A to U+202E and U+2066 to U+2069 change the direction.
     const bool turns = character == "\xD8\x9C" || character == "\xE2\x80\x8E" ||
                        character == "\xE2\x80\x8F" ||
                        (character >= "\xE2\x80\xAA" && character <= "\xE2\x80\xAE") ||
@@ -30,7 +30,7 @@ Unit FirstUnit(absl::string_view text) {
   return {1, false};
 }
 
-// How many bytes at the end may be the beginning of a character.
+// Returns the number of bytes at the end that may be the start of a character.
 size_t Incomplete(absl::string_view text) {
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const auto byte = static_cast<uint8_t>(text[text.size() - back]);

@@ -10,12 +10,12 @@
 
 namespace chorale::client {
 
-// The text with what a terminal would obey written out: control characters but for line feed and
-// tab, marks that turn the direction of writing, and bytes that are no UTF-8, as \x1b. A file or a
-// server may hold any of these.
+// Returns the text with escapes such as \x1b for everything that a terminal would interpret:
+// control characters except line feed and tab, marks that change the direction of writing, and
+// bytes that are not UTF-8. Texts of files and servers may contain any of these.
 std::string Printable(absl::string_view text);
 
-// Passes on to another buffer what is printable of each line. Does not own it.
+// Passes each line to another buffer, which it does not own, with the escapes of Printable.
 class PrintableBuffer : public std::streambuf {
  public:
   explicit PrintableBuffer(std::streambuf* out) : out_(out) {}
@@ -27,7 +27,7 @@ class PrintableBuffer : public std::streambuf {
   int sync() override;
 
  private:
-  static constexpr size_t kLongLine = 64 << 10;  // is passed on in parts
+  static constexpr size_t kLongLine = 64 << 10;  // is passed in parts
 
   bool PassOn(size_t bytes);
 

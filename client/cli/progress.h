@@ -10,13 +10,13 @@
 
 namespace chorale::client {
 
-// Shows nothing in the first second. Then it updates one line on a terminal, and elsewhere prints a
+// Prints nothing in the first second. Then it updates a line on a terminal, or otherwise prints a
 // line every ten seconds. Used by one thread.
 class Progress {
  public:
   enum class Display { kNone, kLines, kTerminal };
 
-  // `unit` is what is counted, as in "120 of 300 rows uploaded"; `total` > 0.
+  // `unit` describes the count, for example "rows uploaded"; `total` > 0.
   Progress(std::string unit, int64_t total, Display display);
   // Clears the terminal's line.
   ~Progress();

@@ -20,9 +20,9 @@ struct Bytes {
 // monostate stands for no value: an empty cell, "-" in a table, null in JSON.
 using Cell = std::variant<std::monostate, std::string, int64_t, double, Bytes>;
 
-// Writes CSV and JSON rows at once, a table in Finish, when the widths are known. Numbers in CSV
-// and JSON parse to the same doubles; a table shows six digits. JSON is an array of objects. Used
-// by one thread.
+// Writes CSV and JSON rows immediately, and a table in Finish, when the widths are known. Numbers
+// in CSV and JSON parse to the same doubles; a table shows six digits. JSON is an array of objects.
+// Used by one thread.
 class ReportWriter {
  public:
   // `out` must outlive the writer.

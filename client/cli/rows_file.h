@@ -16,20 +16,19 @@ namespace chorale::client {
 struct TargetRows {
   DataFrame features;                // exactly the context's feature columns, in its order
   std::vector<std::string> dropped;  // columns of the file that are not features
-  std::vector<std::string> notes;    // on cells that count as missing
+  std::vector<std::string> notes;    // warnings about cells that are read as missing
 };
 
-// Reads the context's feature columns from `csv`, with the context's types: booleans and dates may
-// be texts or numbers, whichever client registered them. A column that says nothing in the context,
-// since it is empty or constant there, takes any cells. InvalidArgument if the file has no rows or
-// lacks columns (the message lists them), or if a cell of a numeric column is not a number (the
-// message has line and column).
+// Reads the context's features from `csv`, with the context's types. Booleans and dates may be
+// texts or numbers, regardless of the client that registered them. For a feature that the model
+// ignores, because it is empty or constant in the context, any cells are valid. InvalidArgument if
+// the file has no rows, if columns are missing (the message lists them), or if a cell of a numeric
+// column is not a number (the message has the line and the column).
 absl::StatusOr<TargetRows> FitRows(const CsvTable& csv, const v1::Context& context,
                                    const MissingMarks& missing);
 
-// Reads one column of numbers, [rows], with NaN for missing cells; a column of booleans or dates as
-// `register` reads it. InvalidArgument if there is no
-// such column or if a cell is not a number.
+// Reads a column of numbers [rows], with NaN for missing cells, and columns of booleans and dates
+// as `register` does. InvalidArgument if there is no such column, or if a cell is not a number.
 absl::StatusOr<std::vector<double>> NumberColumn(const CsvTable& csv, const std::string& name,
                                                  const MissingMarks& missing);
 

@@ -115,7 +115,7 @@ int ParseAndRun(int argc, char** argv) {
   AddTokenCommand(&app, &environment);
   try {
     app.parse(argc, argv);
-    // Checked here and not by require_subcommand, so that the error names a misspelt command.
+    // Checked here instead of by require_subcommand, so that the error names a misspelt command.
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
   } catch (const CLI::Success& help) {
     const int code = app.exit(help);

@@ -4,8 +4,8 @@
 
 namespace chorale::client {
 
-// Runs the command that the arguments name, as main() gets them, and returns the exit code. Throws
-// nothing. Once a process, before it has threads: it changes the environment.
+// Runs the command line in the arguments of main(), and returns the exit code. Throws nothing.
+// Call once in a process, before it starts threads, because Run changes the environment.
 int Run(int argc, char** argv);
 
 }  // namespace chorale::client

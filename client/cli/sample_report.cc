@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// [B, T] values as an array of arrays.
+// Converts [B, T] values to an array of arrays.
 template <class Value>
 ordered_json Paths(const std::vector<Value>& values, int64_t target_count) {
   ordered_json paths = ordered_json::array();
@@ -40,7 +40,7 @@ void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ost
   *out << object.dump() << '\n';
 }
 
-// [B, T]: the step at which a path drew each target.
+// Returns the step at which each path drew each query row [B, T].
 std::vector<int64_t> StepsByTarget(const Samples& samples) {
   std::vector<int64_t> steps(samples.targets_by_step.size());
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -58,7 +58,7 @@ std::vector<Cell> SummaryCells(std::string quantity, const DrawSummary& draws, d
           draws.q75,           draws.q95,  std::isnan(known) ? Cell() : Cell(known)};
 }
 
-// The joint quantities of the known values; NaN unless all rows are known.
+// The joint quantities of the observed values; NaN unless all rows have one.
 struct KnownJoint {
   double sum = std::numeric_limits<double>::quiet_NaN();
   double mean = sum;
@@ -209,7 +209,7 @@ void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
   }
   WriteRows(statistics, known, format, out);
   if (format != Format::kTable) return;
-  // A single path has no deviation.
+  // A single path has no standard deviation.
   if (samples.target_count > 1 && samples.path_count > 1) WriteJointWords(statistics, out);
   WriteCoverageWords(coverage, out);
 }

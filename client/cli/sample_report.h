@@ -11,19 +11,19 @@
 
 namespace chorale::client {
 
-// What the samples are of.
+// The origin of samples.
 struct SampleTitle {
   std::string context;
   std::string target;  // the target column
 };
 
-// Prints a line per value (path, row, value), or one JSON object with [B, T] arrays. Values that
+// Prints a line for each value (path, row, value), or a JSON object with [B, T] arrays. Values that
 // were not drawn (NaN) have no line, and are null in JSON.
 void WriteSamples(const Samples& samples, const SampleTitle& title, Format format,
                   std::ostream* out);
 
-// Prints a line per target row and per joint quantity; with kTable also sentences. `known` [T] has
-// NaN for unknown values, or is empty.
+// Prints a line for each query row and each joint quantity and, with kTable, sentences. `known` [T]
+// has the observed values, with NaN for unknown values, or is empty.
 void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
                         const SampleTitle& title, Format format, std::ostream* out);
 

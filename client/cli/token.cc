@@ -26,10 +26,10 @@ struct TokenOptions {
   std::string tenant;
   std::string role;
   std::string file;
-  int days = 0;  // 0: for ever
+  int days = 0;  // 0: no expiry
 };
 
-// 256 random bits: nobody can guess it, so its hash needs neither salt nor stretching.
+// Returns 256 random bits. They cannot be guessed, so the hash needs neither salt nor stretching.
 absl::StatusOr<std::string> MakeToken() {
   unsigned char bytes[32];
   if (RAND_bytes(bytes, sizeof(bytes)) != 1) {
@@ -39,7 +39,7 @@ absl::StatusOr<std::string> MakeToken() {
       absl::string_view(reinterpret_cast<const char*>(bytes), sizeof(bytes)));
 }
 
-// A file of this name must not exist: others may be able to read it, or need its token.
+// The file must not exist: other users may be able to read it, or may require the token in it.
 absl::Status WriteSecret(const std::string& path, const std::string& secret) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const std::string line = absl::StrCat(secret, "\n");

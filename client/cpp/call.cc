@@ -11,11 +11,11 @@
 namespace chorale::client {
 namespace {
 
-// Longer than any id that a server accepts, and well below what it takes as metadata.
+// Longer than any id that a server accepts, and well below the limit for metadata.
 constexpr size_t kMaxContextIdBytes = 256;
 
-// Whether the id can be sent as metadata. gRPC ends the process when it is given other bytes than
-// these; no server accepts such an id either, and says so.
+// Whether the id can be sent as metadata. gRPC ends the process if metadata contains other bytes.
+// Such an id is invalid, and the server rejects the call.
 bool FitsMetadata(absl::string_view id) {
   return !id.empty() && id.size() <= kMaxContextIdBytes &&
          std::all_of(id.begin(), id.end(), absl::ascii_isprint) &&
@@ -60,7 +60,7 @@ absl::Status Call::Result(const grpc::Status& status) const {
     if (cancellation_ != nullptr && cancellation_->cancelled()) {
       return absl::CancelledError("cancelled");
     }
-    // A server that ends, or a proxy: nothing that the caller wanted.
+    // The server was stopped, or a proxy cancelled the call; the caller did not.
     return absl::UnavailableError(
         absl::StrCat("the server cancelled the call: ", status.error_message()));
   }

@@ -83,8 +83,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
   // WithRetry retries; gRPC's own retries would multiply the attempts.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
-  // gRPC would take http_proxy for loopback addresses as well: the proxy would see the token, which
-  // is not encrypted there, and connect to its own machine instead of this one.
+  // gRPC would use http_proxy for loopback addresses as well. The proxy would receive the token,
+  // which is not encrypted there, and would connect to its own machine instead of this machine.
   if (IsLoopbackAddress(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (options.token.empty()) {
     return grpc::CreateCustomChannel(address, Credentials(options), arguments);

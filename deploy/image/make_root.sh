@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Builds the release bundle from the sources in this repository, and creates the file system of an
-# image from it. The Dockerfile runs this script. Requires Debian 12 or Ubuntu 24.04 with the packages
-# [build] and [package].
+# image from it. The Dockerfile runs this script. Requires Debian 12 or Ubuntu 24.04 with the
+# packages [build] and [package].
 #
 # Usage: deploy/image/make_root.sh [--cuda] [--with-c-library] OUT
 #
 #   --cuda              include the GPU backend; requires nvcc
-#   --with-c-library    include what the bundle requires of a system: the C library, certificates, users
+#   --with-c-library    include the parts of a system that the bundle requires: the C library,
+#                       certificates, users
 #
-# Environment variables: REVISION is the commit for the server's chorale_build_info, JOBS is the number
-# of parallel compilations, and SOURCE_DATE_EPOCH is the modification time of all files.
+# Environment variables: REVISION is the commit for the server's chorale_build_info, JOBS is the
+# number of parallel compilations, and SOURCE_DATE_EPOCH is the modification time of all files.
 set -euo pipefail
 cd -P "$(dirname "${BASH_SOURCE[0]}")/../.."
 

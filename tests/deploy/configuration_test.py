@@ -109,7 +109,7 @@ class ServersFileTest(unittest.TestCase):
     def test_what_it_lacks_is_named(self) -> None:
         for arguments, envoy, status, message in (
                 (['--check-servers'], ENVOY, 2, '--check-servers requires a value'),
-                (['--check-servers', '/no/such/servers.yaml'], ENVOY, 2, 'servers.yaml: no such file'),
+                (['--check-servers', '/no/such/servers.yaml'], ENVOY, 2, 'yaml: no such file'),
                 (['--check-servers', EDGE / 'servers.yaml'], 'no-such-envoy', 2,
                  'there is no program no-such-envoy in PATH')):
             with self.subTest(message):
