@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/backend/backend.h"
+#include "engine/call_context.h"
 #include "engine/context_counts.h"
 #include "engine/data/limits.h"
 #include "engine/data/table.h"
@@ -201,20 +202,9 @@ class Engine {
   // last of them ends.
   virtual absl::Status DeleteContext(const std::string& tenant, const std::string& name) = 0;
   // Makes a context resident, and calls back when it is resident or with the reason why it cannot
-  // be. The request has no targets.
-  virtual std::shared_ptr<Call> Warm(RequestBase request, Callback<ContextInfo> done) = 0;
-  std::shared_ptr<Call> Warm(const std::string& tenant, const std::string& name,
-                             absl::Time deadline, Callback<ContextInfo> done) {
-    RequestBase request;
-    request.tenant = tenant;
-    request.context = name;
-    request.deadline = deadline;
-    return Warm(std::move(request), std::move(done));
-  }
-  // Like Warm, and pins the context until it is deleted or its model is removed: it is never
-  // evicted.
-  virtual std::shared_ptr<Call> WarmForGood(const std::string& tenant, const std::string& name,
-                                            absl::Time deadline, Callback<ContextInfo> done) = 0;
+  // be.
+  virtual std::shared_ptr<Call> Warm(CallContext call, WarmRequest request,
+                                     Callback<ContextInfo> done) = 0;
   // BLOCKING. At most `limit` contexts of all tenants, the most recently registered first.
   virtual absl::StatusOr<std::vector<ContextSize>> NewestContexts(int64_t limit) = 0;
 
@@ -227,13 +217,14 @@ class Engine {
   //   DataLoss           the context's dataset is damaged
   //   ResourceExhausted  queue full, or waited or would wait too long (retry later); a Sample whose
   //                      caller acknowledges nothing; carries RetryDelay. Or the context exceeds
-  //                      RequestBase::max_resident_bytes: carries ExceededQuota
+  //                      CallContext::max_resident_bytes: carries ExceededQuota
   //   Unavailable        draining, or the device failed; see Health
   //   DeadlineExceeded, Cancelled
-  virtual std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) = 0;
-  virtual std::shared_ptr<Call> Sample(SampleRequest request,
+  virtual std::shared_ptr<Call> Predict(CallContext call, PredictRequest request,
+                                        Callback<PredictResult> done) = 0;
+  virtual std::shared_ptr<Call> Sample(CallContext call, SampleRequest request,
                                        std::shared_ptr<SampleObserver> observer) = 0;
-  virtual std::shared_ptr<Call> LogDensity(LogDensityRequest request,
+  virtual std::shared_ptr<Call> LogDensity(CallContext call, LogDensityRequest request,
                                            Callback<LogDensityResult> done) = 0;
 
   // --- Life cycle ---------------------------------------------------------------------------

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "engine/call_report.h"
 #include "engine/data/column_note.h"
 #include "engine/data/table.h"
 #include "engine/store/context_store.h"
@@ -30,13 +29,6 @@ enum class BeyondBuffer {
 // (engine/data/target_support.h).
 enum class Snapping { kOn, kOff };
 
-// The client to whose share of the engine a request belongs: requests of a client compete with each
-// other, and clients compete by their weights, regardless of their numbers of requests.
-struct ClientShare {
-  std::string client;  // compared for equality only
-  double weight = 1;   // positive
-};
-
 // What a result is computed from: digests of the dataset and of the model's files, lower-case hex
 // SHA-256.
 struct Source {
@@ -44,18 +36,11 @@ struct Source {
   std::string model_digest;
 };
 
-// The fields that all requests for a context have.
+// The fields that all requests with targets have.
 struct RequestBase {
-  std::string tenant;
-  ClientShare share;
   std::string context;  // name
   Table targets;        // [T] rows; feature columns matched by name
   Source expected;      // FailedPrecondition if the digests differ; empty digests match
-  // The share of the context pool for all contexts of the tenant: further contexts of the tenant
-  // evict its own. A larger context is rejected. 0: no limit.
-  int64_t max_resident_bytes = 0;
-  absl::Time deadline = absl::InfiniteFuture();  // monotonic, as MonotonicNow
-  CallReporter report;  // receives the report of the call, whatever its outcome; may be empty
 };
 
 struct PredictRequest : RequestBase {
@@ -82,6 +67,16 @@ struct LogDensityRequest : RequestBase {
   bool want_terms = false;     // per target; only with the given order
   bool want_mixtures = false;  // per target; only with the given order
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
+};
+
+enum class Residency {
+  kUntilEvicted,
+  kPinned,  // never evicted, until the context is deleted or its model is removed
+};
+
+struct WarmRequest {
+  std::string context;  // name
+  Residency residency = Residency::kUntilEvicted;
 };
 
 // Whether the response describes the values to which the target is snapped: if the target has such

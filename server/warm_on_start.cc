@@ -20,8 +20,6 @@ constexpr int64_t kMaxAtATime = 4;
 // Contexts that "*" looks at.
 constexpr int64_t kNewest = 10'000;
 
-enum class Keep { kWhileUsed, kForGood };
-
 // Tenant and name.
 using TenantAndName = std::pair<std::string, std::string>;
 
@@ -37,7 +35,7 @@ class Warmer {
   Warmer(Engine& engine, int64_t at_a_time)
       : engine_(engine), at_a_time_(static_cast<size_t>(at_a_time)) {}
 
-  void Add(const TenantAndName& context, Keep keep) {
+  void Add(const TenantAndName& context, Residency residency) {
     if (!added_.insert(context).second) return;
     if (running_.size() == at_a_time_) WaitForOldest();
     auto warming = std::make_shared<Warming>();
@@ -47,11 +45,7 @@ class Warmer {
       warming->ended.Notify();
     };
     const auto& [tenant, name] = context;
-    if (keep == Keep::kForGood) {
-      engine_.WarmForGood(tenant, name, absl::InfiniteFuture(), done);
-    } else {
-      engine_.Warm(tenant, name, absl::InfiniteFuture(), done);
-    }
+    engine_.Warm({.tenant = tenant}, {.context = name, .residency = residency}, done);
     running_.push_back(std::move(warming));
   }
 
@@ -106,7 +100,7 @@ void WarmNewest(Engine& engine, Warmer& warmer) {
     const TenantAndName context = {tenant, name};
     if (resident_bytes == 0 || resident_bytes > room || warmer.Added(context)) continue;
     room -= resident_bytes;
-    warmer.Add(context, Keep::kWhileUsed);
+    warmer.Add(context, Residency::kUntilEvicted);
   }
 }
 
@@ -117,7 +111,7 @@ void WarmOnStart(Engine& engine, const std::vector<std::string>& names, int64_t 
   const absl::Time start = MonotonicNow();
   Warmer warmer(engine, std::min(kMaxAtATime, max_queued));
   for (const std::string& name : names) {
-    if (name != "*") warmer.Add(Parse(name), Keep::kForGood);
+    if (name != "*") warmer.Add(Parse(name), Residency::kPinned);
   }
   warmer.WaitForAll();
   if (std::find(names.begin(), names.end(), "*") != names.end()) WarmNewest(engine, warmer);

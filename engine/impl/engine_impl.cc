@@ -287,27 +287,20 @@ int64_t EngineImpl::ResidentBytes(const std::string& model, int64_t rows) {
 // ---- Requests ------------------------------------------------------------------------------
 
 template <typename SessionType, typename Request, typename Receiver>
-std::shared_ptr<Call> EngineImpl::StartSession(Request request, Receiver receiver) {
-  CallStart start = NewCall(&request);
+std::shared_ptr<Call> EngineImpl::StartSession(CallContext call, Request request,
+                                               Receiver receiver) {
+  CallStart start{next_call_++, std::make_shared<CallControl>(), MonotonicNow(), std::move(call)};
   auto control = start.control;
   auto shared = std::make_shared<const Request>(std::move(request));
   auto preparation = SessionType::Prepare(shared, &limits_.Get(), backend_.get());
   return Submit(
       std::make_unique<SessionType>(std::move(start), &environment_, shared, std::move(receiver)),
-      std::move(control), shared->tenant, shared->context, std::move(preparation));
+      std::move(control), shared->context, std::move(preparation));
 }
 
-std::shared_ptr<Call> EngineImpl::Warm(RequestBase request, Callback<ContextInfo> done) {
-  return StartSession<WarmSession>(std::move(request), std::move(done));
-}
-
-std::shared_ptr<Call> EngineImpl::WarmForGood(const std::string& tenant, const std::string& name,
-                                              absl::Time deadline, Callback<ContextInfo> done) {
-  RequestBase request;
-  request.tenant = tenant;
-  request.context = name;
-  request.deadline = deadline;
-  return StartSession<WarmForGoodSession>(std::move(request), std::move(done));
+std::shared_ptr<Call> EngineImpl::Warm(CallContext call, WarmRequest request,
+                                       Callback<ContextInfo> done) {
+  return StartSession<WarmSession>(std::move(call), std::move(request), std::move(done));
 }
 
 absl::StatusOr<std::vector<ContextSize>> EngineImpl::NewestContexts(int64_t limit) {
@@ -321,38 +314,29 @@ absl::StatusOr<std::vector<ContextSize>> EngineImpl::NewestContexts(int64_t limi
   return sizes;
 }
 
-std::shared_ptr<Call> EngineImpl::Predict(PredictRequest request, Callback<PredictResult> done) {
-  return StartSession<PredictSession>(std::move(request), std::move(done));
+std::shared_ptr<Call> EngineImpl::Predict(CallContext call, PredictRequest request,
+                                          Callback<PredictResult> done) {
+  return StartSession<PredictSession>(std::move(call), std::move(request), std::move(done));
 }
 
-std::shared_ptr<Call> EngineImpl::Sample(SampleRequest request,
+std::shared_ptr<Call> EngineImpl::Sample(CallContext call, SampleRequest request,
                                          std::shared_ptr<SampleObserver> observer) {
   if (request.seed == 0) request.seed = RandomSeed();
-  return StartSession<SampleSession>(std::move(request), std::move(observer));
+  return StartSession<SampleSession>(std::move(call), std::move(request), std::move(observer));
 }
 
-std::shared_ptr<Call> EngineImpl::LogDensity(LogDensityRequest request,
+std::shared_ptr<Call> EngineImpl::LogDensity(CallContext call, LogDensityRequest request,
                                              Callback<LogDensityResult> done) {
   if (request.seed == 0) request.seed = RandomSeed();
-  return StartSession<DensitySession>(std::move(request), std::move(done));
-}
-
-CallStart EngineImpl::NewCall(RequestBase* request) {
-  return {next_call_++,
-          std::make_shared<CallControl>(),
-          MonotonicNow(),
-          request->deadline,
-          std::move(request->report),
-          request->share,
-          request->max_resident_bytes};
+  return StartSession<DensitySession>(std::move(call), std::move(request), std::move(done));
 }
 
 std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
                                          std::shared_ptr<CallControl> control,
-                                         const std::string& tenant, const std::string& context,
-                                         Preparation preparation) {
+                                         const std::string& context, Preparation preparation) {
   auto call = std::make_shared<CallHandle>(control, inbox_);
   const uint64_t id = session->id();
+  const std::string tenant = session->tenant();
   const std::string client = session->share().client;
   if (draining_) {
     metrics_->Rejected("draining");

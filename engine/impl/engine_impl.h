@@ -60,15 +60,15 @@ class EngineImpl : public Engine {
   absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
                                                const std::string& page_token) override;
   absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
-  std::shared_ptr<Call> Warm(RequestBase request, Callback<ContextInfo> done) override;
-  std::shared_ptr<Call> WarmForGood(const std::string& tenant, const std::string& name,
-                                    absl::Time deadline, Callback<ContextInfo> done) override;
+  std::shared_ptr<Call> Warm(CallContext call, WarmRequest request,
+                             Callback<ContextInfo> done) override;
   absl::StatusOr<std::vector<ContextSize>> NewestContexts(int64_t limit) override;
 
-  std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) override;
-  std::shared_ptr<Call> Sample(SampleRequest request,
+  std::shared_ptr<Call> Predict(CallContext call, PredictRequest request,
+                                Callback<PredictResult> done) override;
+  std::shared_ptr<Call> Sample(CallContext call, SampleRequest request,
                                std::shared_ptr<SampleObserver> observer) override;
-  std::shared_ptr<Call> LogDensity(LogDensityRequest request,
+  std::shared_ptr<Call> LogDensity(CallContext call, LogDensityRequest request,
                                    Callback<LogDensityResult> done) override;
 
   void SetLimits(const Limits& limits) override { limits_.Set(limits); }
@@ -84,13 +84,12 @@ class EngineImpl : public Engine {
   absl::Status StoreHealth() const override { return store_->Health(); }
 
  private:
-  CallStart NewCall(RequestBase* request);  // takes the reporter
   // `receiver` is the session's callback or observer.
   template <typename SessionType, typename Request, typename Receiver>
-  std::shared_ptr<Call> StartSession(Request request, Receiver receiver);
+  std::shared_ptr<Call> StartSession(CallContext call, Request request, Receiver receiver);
   std::shared_ptr<Call> Submit(std::unique_ptr<Session> session,
-                               std::shared_ptr<CallControl> control, const std::string& tenant,
-                               const std::string& context, Preparation preparation);
+                               std::shared_ptr<CallControl> control, const std::string& context,
+                               Preparation preparation);
   void LookUp(uint64_t session, const std::string& client, std::shared_ptr<CallControl> control,
               const std::string& tenant, const std::string& context, Preparation preparation);
   // Both of Start. The engine thread's.

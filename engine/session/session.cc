@@ -88,7 +88,7 @@ void Session::ReleaseResources() {
 
 void Session::End(absl::Status status, absl::Time now) {
   start_.control->ended = true;
-  if (start_.report) start_.report(ReportAt(now));
+  if (start_.call.report) start_.call.report(ReportAt(now));
   Deliver(std::move(status), now);
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/backend/backend.h"
+#include "engine/call_context.h"
 #include "engine/call_report.h"
 #include "engine/context/context_cache.h"
 #include "engine/context/preparation.h"
@@ -64,11 +65,8 @@ struct RequestedWork {
 struct CallStart {
   uint64_t id = 0;
   std::shared_ptr<CallControl> control;
-  absl::Time arrival;   // monotonic
-  absl::Time deadline;  // monotonic
-  CallReporter report;  // may be empty
-  ClientShare share;
-  int64_t max_resident_bytes = 0;  // of the tenant; 0: no limit
+  absl::Time arrival;  // monotonic
+  CallContext call;
 };
 
 // The life of a session:
@@ -102,11 +100,12 @@ class Session {
 
   uint64_t id() const { return start_.id; }
   absl::Time arrival() const { return start_.arrival; }
-  int64_t max_resident_bytes() const { return start_.max_resident_bytes; }
-  absl::Time deadline() const { return start_.deadline; }
+  const std::string& tenant() const { return start_.call.tenant; }
+  const ClientShare& share() const { return start_.call.share; }
+  int64_t max_resident_bytes() const { return start_.call.max_resident_bytes; }
+  absl::Time deadline() const { return start_.call.deadline; }
   bool cancelled() const { return start_.control->cancelled; }
   State state() const { return state_; }
-  const ClientShare& share() const { return start_.share; }
   int64_t acknowledged() const { return start_.control->acknowledged; }
   // Whether another client's request took its place in the queue.
   bool displaced() const { return start_.control->displaced; }

@@ -4,7 +4,7 @@
 
 namespace chorale {
 
-Preparation WarmSession::Prepare(const std::shared_ptr<const RequestBase>& /*request*/,
+Preparation WarmSession::Prepare(const std::shared_ptr<const WarmRequest>& /*request*/,
                                  const Limits* /*limits*/, const Backend* backend) {
   Preparation preparation;
   preparation.check = [backend](const ContextRecord& record, const Engine::ModelInfo& model) {
@@ -17,9 +17,9 @@ Preparation WarmSession::Prepare(const std::shared_ptr<const RequestBase>& /*req
   return preparation;
 }
 
-void WarmForGoodSession::ReleaseResources() {
-  if (pin() && pin().resident() != nullptr) StayResident();
-  WarmSession::ReleaseResources();
+void WarmSession::ReleaseResources() {
+  if (residency_ == Residency::kPinned && pin() && pin().resident() != nullptr) StayResident();
+  Session::ReleaseResources();
 }
 
 void WarmSession::Deliver(absl::Status status, absl::Time now) {

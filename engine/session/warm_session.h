@@ -11,31 +11,26 @@
 
 namespace chorale {
 
-// The request names the context; it has no targets.
 // Thread contract: see Session.
 class WarmSession : public Session {
  public:
   WarmSession(CallStart start, const SessionEnvironment* environment,
-              const std::shared_ptr<const RequestBase>& /*request*/,
-              Engine::Callback<ContextInfo> done)
-      : Session(std::move(start), environment), done_(std::move(done)) {}
+              const std::shared_ptr<const WarmRequest>& request, Engine::Callback<ContextInfo> done)
+      : Session(std::move(start), environment),
+        residency_(request->residency),
+        done_(std::move(done)) {}
 
-  static Preparation Prepare(const std::shared_ptr<const RequestBase>& request,
+  static Preparation Prepare(const std::shared_ptr<const WarmRequest>& request,
                              const Limits* limits, const Backend* backend);
+  void ReleaseResources() override;
 
  protected:
   void Deliver(absl::Status status, absl::Time now) override;
   bool ContextIsEnough() const override { return true; }
 
  private:
+  const Residency residency_;
   const Engine::Callback<ContextInfo> done_;
-};
-
-// The same; the context then stays resident until it is deleted.
-class WarmForGoodSession : public WarmSession {
- public:
-  using WarmSession::WarmSession;
-  void ReleaseResources() override;
 };
 
 }  // namespace chorale

@@ -13,7 +13,7 @@
 
 namespace chorale {
 
-// InvalidArgument names the field. Tenant and deadline are left for the caller to set.
+// InvalidArgument names the field.
 absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
                                              const Limits& limits);
 absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, const Limits& limits);

@@ -63,14 +63,6 @@ Engine::Callback<Result> Reply(const Environment& environment, ReactorPtr reacto
   };
 }
 
-template <typename Request>
-void FillBase(const ReactorPtr& reactor, Request* request) {
-  reactor->live().SetCaller(request);
-  request->report = [reactor](const CallReport& report) { reactor->live().SetReport(report); };
-  reactor->live().Note("context", request->context);
-  reactor->live().Note("client", request->share.client);
-}
-
 // ---- What each unary method does with its request ----
 
 absl::Status GetContext(const Environment& environment, const ReactorPtr& reactor,
@@ -119,29 +111,28 @@ absl::Status DeleteContext(const Environment& environment, const ReactorPtr& rea
 absl::Status WarmContext(const Environment& environment, const ReactorPtr& reactor,
                          const v1::WarmContextRequest& request) {
   ASSIGN_OR_RETURN(std::string name, ParseContextName(request.name(), "name"));
-  RequestBase warm;
-  warm.context = std::move(name);
-  FillBase(reactor, &warm);
-  reactor->Attach(environment.engine->Warm(
-      std::move(warm), Reply<ContextInfo>(environment, reactor, &EncodeContext)));
+  reactor->Attach(
+      environment.engine->Warm(reactor->live().MakeCallContext(reactor, name), {.context = name},
+                               Reply<ContextInfo>(environment, reactor, &EncodeContext)));
   return absl::OkStatus();
 }
 
 absl::Status Predict(const Environment& environment, const ReactorPtr& reactor,
                      const v1::PredictRequest& request) {
   ASSIGN_OR_RETURN(PredictRequest decoded, DecodePredict(request, environment.limits->Get()));
-  FillBase(reactor, &decoded);
+  CallContext call = reactor->live().MakeCallContext(reactor, decoded.context);
   reactor->live().Note("targets", decoded.targets.rows());
   RETURN_IF_ERROR(reactor->live().TakeValues(decoded.targets.rows(), 1));
-  reactor->Attach(environment.engine->Predict(
-      std::move(decoded), Reply<PredictResult>(environment, reactor, &EncodePredict)));
+  reactor->Attach(
+      environment.engine->Predict(std::move(call), std::move(decoded),
+                                  Reply<PredictResult>(environment, reactor, &EncodePredict)));
   return absl::OkStatus();
 }
 
 absl::Status LogDensity(const Environment& environment, const ReactorPtr& reactor,
                         const v1::LogDensityRequest& request) {
   ASSIGN_OR_RETURN(LogDensityRequest decoded, DecodeLogDensity(request, environment.limits->Get()));
-  FillBase(reactor, &decoded);
+  CallContext call = reactor->live().MakeCallContext(reactor, decoded.context);
   reactor->live().Note("targets", decoded.targets.rows());
   reactor->live().Note("values", static_cast<int64_t>(decoded.y.size()));
   reactor->live().Note("vectors", decoded.vectors);
@@ -149,7 +140,8 @@ absl::Status LogDensity(const Environment& environment, const ReactorPtr& reacto
   RETURN_IF_ERROR(reactor->live().TakeValues(static_cast<int64_t>(decoded.y.size()),
                                              std::max<int64_t>(1, decoded.random_orders)));
   reactor->Attach(environment.engine->LogDensity(
-      std::move(decoded), Reply<LogDensityResult>(environment, reactor, &EncodeLogDensity)));
+      std::move(call), std::move(decoded),
+      Reply<LogDensityResult>(environment, reactor, &EncodeLogDensity)));
   return absl::OkStatus();
 }
 

@@ -88,11 +88,16 @@ absl::Status LiveCall::Admit(const ServiceEnvironment& environment) {
   return absl::OkStatus();
 }
 
-void LiveCall::SetCaller(RequestBase* request) const {
-  request->tenant = caller_.tenant;
-  request->share = share_;
-  request->max_resident_bytes = caller_.policy.quotas.resident_bytes;
-  request->deadline = deadline_;
+CallContext LiveCall::MakeCallContext(std::shared_ptr<const void> owner,
+                                      const std::string& context) {
+  Note("context", context);
+  Note("client", share_.client);
+  return {
+      .tenant = caller_.tenant,
+      .share = share_,
+      .max_resident_bytes = caller_.policy.quotas.resident_bytes,
+      .deadline = deadline_,
+      .report = [this, owner = std::move(owner)](const CallReport& report) { SetReport(report); }};
 }
 
 absl::Status LiveCall::TakeValues(int64_t a, int64_t b) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "engine/call_context.h"
 #include "engine/call_report.h"
-#include "engine/request.h"
 #include "server/net/peer_address.h"
 #include "server/rpc/call_reference.h"
 #include "server/rpc/service_environment.h"
@@ -53,13 +54,10 @@ class LiveCall {
   // REQUIRES, of the next three: the call is admitted.
   const Caller& caller() const { return caller_; }
   // The client to whose share of the server the call belongs.
-  const ClientShare& share() const { return share_; }
   const std::string& client() const { return share_.client; }
-  // Monotonic; InfiniteFuture if the client set none.
-  absl::Time deadline() const { return deadline_; }
-
-  // Sets the tenant and the deadline of the request.
-  void SetCaller(RequestBase* request) const;
+  // The call as the engine receives it, with a request for `context`, which the log line names.
+  // `owner` owns this LiveCall: the engine holds it until it has reported the end of the call.
+  CallContext MakeCallContext(std::shared_ptr<const void> owner, const std::string& context);
   // Takes a * b values from the tenant's quota of values per second. They are refunded if the
   // engine rejects the request before it begins to work on it. Call at most once.
   absl::Status TakeValues(int64_t a, int64_t b);
@@ -82,8 +80,6 @@ class LiveCall {
   void EndClientWait();
   std::chrono::steady_clock::time_point client_wait_start() const;  // max(): not waiting
 
-  // For the engine: its report at the end of the call.
-  void SetReport(const CallReport& report);
   // The headers are about to be sent without a message. Adds the request id to them.
   void NoteHeaders();
   // Call before a message of a stream is handed to gRPC, which sends the headers before the first
@@ -97,6 +93,7 @@ class LiveCall {
 
  private:
   absl::Status Admit(const ServiceEnvironment& environment);
+  void SetReport(const CallReport& report);
   void BeginHeaders() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Method method_;
@@ -109,7 +106,7 @@ class LiveCall {
   ClientShare share_;  // constant after construction
   AccessControl* const access_;
   const std::function<void(grpc::Status)> finish_;
-  const absl::Time deadline_;
+  const absl::Time deadline_;  // monotonic; InfiniteFuture if the client set none
   const std::chrono::steady_clock::time_point arrival_;
   Caller caller_;              // constant after construction
   std::string expired_token_;  // likewise; name of the expired token of a rejected caller

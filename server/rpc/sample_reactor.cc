@@ -38,14 +38,11 @@ absl::Status SampleReactor::Begin(grpc::ByteBuffer* bytes) {
     request = DecodeSample(message, environment().limits->Get());
   }
   RETURN_IF_ERROR(request.status());
-  live().SetCaller(&*request);
-  request->report = [self = Self()](const CallReport& report) { self->live().SetReport(report); };
-  live().Note("context", request->context);
-  live().Note("client", request->share.client);
+  CallContext call = live().MakeCallContext(Self(), request->context);
   live().Note("paths", request->paths);
   live().Note("targets", request->targets.rows());
   RETURN_IF_ERROR(live().TakeValues(request->paths, request->targets.rows()));
-  Attach(environment().engine->Sample(*std::move(request), Self()));
+  Attach(environment().engine->Sample(std::move(call), *std::move(request), Self()));
   return absl::OkStatus();
 }
 

@@ -77,13 +77,13 @@ class EngineSampler : public Sampler {
   absl::Status Sample(int context, int64_t paths, uint64_t seed, const std::atomic<bool>& stop,
                       absl::FunctionRef<void(const DrawnBlock&)> on_block) override {
     SampleRequest request;
-    request.tenant = kTenant;
     request.context = ContextName(context);
     request.targets = targets_;
     request.paths = paths;
     request.seed = seed;
     const auto mailbox = std::make_shared<Mailbox>();
-    const std::shared_ptr<Call> call = engine_->Sample(std::move(request), mailbox);
+    const std::shared_ptr<Call> call =
+        engine_->Sample({.tenant = kTenant}, std::move(request), mailbox);
     bool done = false;
     absl::Status status;
     while (!done) {

@@ -18,21 +18,17 @@ class CallReportTest : public EngineFixture {
     int times = 0;
   };
 
-  template <typename Request>
-  static std::shared_ptr<Reported> Watch(Request* request) {
-    auto reported = std::make_shared<Reported>();
-    request->report = [reported](const CallReport& report) {
-      reported->report = report;
-      ++reported->times;
-    };
-    return reported;
+  static CallContext ReportTo(const std::shared_ptr<Reported>& reported) {
+    return {.tenant = kTenant, .report = [reported](const CallReport& report) {
+              reported->report = report;
+              ++reported->times;
+            }};
   }
 
   CallReport Draw(const std::string& context) {
-    SampleRequest request = SampleOf(context, 1, 2);
-    const auto reported = Watch(&request);
+    const auto reported = std::make_shared<Reported>();
     auto recorder = std::make_shared<SampleRecorder>();
-    engine_->Sample(std::move(request), recorder);
+    engine_->Sample(ReportTo(reported), SampleOf(context, 1, 2), recorder);
     recorder->Wait().IgnoreError();
     EXPECT_EQ(reported->times, 1);
     return reported->report.value_or(CallReport());
@@ -95,10 +91,10 @@ TEST_F(CallReportTest, AFailedCallTellsHowFarItCame) {
 
   Register("c");
   backend_.CloseGate();
-  SampleRequest request = SampleOf("c", 1, 2);
-  const auto reported = Watch(&request);
+  const auto reported = std::make_shared<Reported>();
   auto recorder = std::make_shared<SampleRecorder>();
-  const std::shared_ptr<Call> call = engine_->Sample(std::move(request), recorder);
+  const std::shared_ptr<Call> call =
+      engine_->Sample(ReportTo(reported), SampleOf("c", 1, 2), recorder);
   EXPECT_EVENTUALLY(StateOf("c") == ContextState::kEncoding);
   call->Cancel();
   backend_.OpenGate();
@@ -113,30 +109,25 @@ TEST_F(CallReportTest, EveryKindOfCallReports) {
   StartEngine();
   Register("c");
 
-  RequestBase warm;
-  warm.tenant = kTenant;
-  warm.context = "c";
-  const auto of_warm = Watch(&warm);
+  const auto of_warm = std::make_shared<Reported>();
   Answer<ContextInfo> warmed;
-  engine_->Warm(std::move(warm), warmed.callback());
+  engine_->Warm(ReportTo(of_warm), {"c"}, warmed.callback());
   ASSERT_TRUE(warmed.Wait().ok());
   ASSERT_EQ(of_warm->times, 1);
   EXPECT_TRUE(of_warm->report->context_ready.has_value());
   EXPECT_FALSE(of_warm->report->admitted.has_value());
 
-  PredictRequest predict = PredictOf("c", 3);
-  const auto of_predict = Watch(&predict);
+  const auto of_predict = std::make_shared<Reported>();
   Answer<PredictResult> predicted;
-  engine_->Predict(std::move(predict), predicted.callback());
+  engine_->Predict(ReportTo(of_predict), PredictOf("c", 3), predicted.callback());
   ASSERT_TRUE(predicted.Wait().ok());
   ASSERT_EQ(of_predict->times, 1);
   EXPECT_TRUE(of_predict->report->admitted.has_value());
   EXPECT_TRUE(of_predict->report->first_step.has_value());
 
-  LogDensityRequest density = DensityOf("c", 2, 3);
-  const auto of_density = Watch(&density);
+  const auto of_density = std::make_shared<Reported>();
   Answer<LogDensityResult> densities;
-  engine_->LogDensity(std::move(density), densities.callback());
+  engine_->LogDensity(ReportTo(of_density), DensityOf("c", 2, 3), densities.callback());
   ASSERT_TRUE(densities.Wait().ok());
   ASSERT_EQ(of_density->times, 1);
   EXPECT_TRUE(of_density->report->admitted.has_value());

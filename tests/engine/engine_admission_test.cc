@@ -27,9 +27,8 @@ class EngineAdmissionTest : public EngineFixture {
                                        std::shared_ptr<Call>* call = nullptr,
                                        absl::Time deadline = absl::InfiniteFuture()) {
     auto recorder = std::make_shared<SampleRecorder>();
-    SampleRequest request = SampleOf("c", paths, targets);
-    request.deadline = deadline;
-    auto started = engine_->Sample(request, recorder);
+    auto started = engine_->Sample({.tenant = kTenant, .deadline = deadline},
+                                   SampleOf("c", paths, targets), recorder);
     if (call != nullptr) *call = started;
     return recorder;
   }
@@ -78,7 +77,7 @@ TEST_F(EngineAdmissionTest, ALookUpIsQueueWait) {
   Register("c");
   store_.HoldReads();
   Answer<ContextInfo> answer;
-  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  engine_->Warm(call_, {"c"}, answer.callback());
   EXPECT_EVENTUALLY(store_.reads == 1);
   EXPECT_EVENTUALLY(answer.has_come());
   store_.LetReadsGo();
@@ -97,7 +96,7 @@ TEST_F(EngineAdmissionTest, ALongEncodingIsNoQueueWait) {
   StartEngine();
   Register("c");
   Answer<ContextInfo> answer;
-  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  engine_->Warm(call_, {"c"}, answer.callback());
   EXPECT_TRUE(answer.Wait().ok());
 }
 
@@ -115,12 +114,12 @@ TEST_F(EngineAdmissionTest, SmallRequestsOvertakeALargeOne) {
   for (int i = 0; i < 5; ++i) {
     auto recorder = std::make_shared<SampleRecorder>();
     recorder->on_done = [&] { ++small_done; };
-    engine_->Sample(SampleOf("c", 1, 1), recorder);
+    engine_->Sample(call_, SampleOf("c", 1, 1), recorder);
     small.push_back(recorder);
   }
   // Point predictions need no buffer.
   Answer<PredictResult> predict;
-  engine_->Predict(PredictOf("c", 1), predict.callback());
+  engine_->Predict(call_, PredictOf("c", 1), predict.callback());
   backend_.OpenGate();
   EXPECT_TRUE(large->Wait().ok());
   EXPECT_EQ(small_done_after_large, 0);
@@ -148,7 +147,7 @@ TEST_F(EngineAdmissionTest, BuffersDoNotGrowWithTheNumberOfPaths) {
   recorder->on_block = [&](const SampleBlock&) {
     most = std::max<int64_t>(most, engine_->Stats().buffer_bytes);
   };
-  engine_->Sample(SampleOf("c", 1000, 4), recorder);
+  engine_->Sample(call_, SampleOf("c", 1000, 4), recorder);
   ASSERT_TRUE(recorder->Wait().ok());
   EXPECT_EQ(recorder->values(), 4000);
   EXPECT_EQ(most, 4 * (4 * 4 * 64));  // four tiles at a time
@@ -161,7 +160,7 @@ TEST_F(EngineAdmissionTest, DensitiesHoldBufferMemoryForAFewTiles) {
   Start();
   backend_.CloseGate();
   Answer<LogDensityResult> answer;
-  engine_->LogDensity(DensityOf("c", 1000, 4), answer.callback());
+  engine_->LogDensity(call_, DensityOf("c", 1000, 4), answer.callback());
   backend_.LetThrough(3);
   EXPECT_EQ(engine_->Stats().buffer_bytes, 3 * (4 * 64));  // half of the pool
   backend_.OpenGate();
@@ -175,7 +174,7 @@ TEST_F(EngineAdmissionTest, DensitiesWaitForBufferMemory) {
   auto slow_reader = Draw(4, 16, &call);
   slow_reader->WaitForValues(1);
   Answer<LogDensityResult> answer;
-  engine_->LogDensity(DensityOf("c", 1, 1), answer.callback());
+  engine_->LogDensity(call_, DensityOf("c", 1, 1), answer.callback());
   EXPECT_EVENTUALLY(engine_->Stats().queued == 1);
   absl::SleepFor(absl::Milliseconds(5));
   EXPECT_FALSE(answer.has_come());
@@ -217,7 +216,7 @@ TEST_F(EngineAdmissionTest, ASlowReaderStopsOnlyItself) {
     };
     {
       MutexLock lock(&mutex);  // held until there is a call to acknowledge to
-      other_call = engine_->Sample(SampleOf("c", 1, 4), other);
+      other_call = engine_->Sample(call_, SampleOf("c", 1, 4), other);
     }
     EXPECT_TRUE(other->Wait().ok());
   }
@@ -355,9 +354,9 @@ TEST_F(EngineAdmissionTest, PredictionsWaitForBufferMemoryToo) {
   backend_.CloseGate();
   Answer<PredictResult> first;
   Answer<PredictResult> second;
-  engine_->Predict(request, first.callback());
+  engine_->Predict(call_, request, first.callback());
   EXPECT_EVENTUALLY(engine_->Stats().running == 1);
-  engine_->Predict(request, second.callback());
+  engine_->Predict(call_, request, second.callback());
   backend_.LetThrough(1);  // the rows, and then the engine takes note of the second
   EXPECT_EVENTUALLY(engine_->Stats().running == 1 && engine_->Stats().queued == 1);
   EXPECT_EQ(engine_->Stats().buffer_bytes, (300 + 128) * 64);
@@ -366,7 +365,7 @@ TEST_F(EngineAdmissionTest, PredictionsWaitForBufferMemoryToo) {
   EXPECT_TRUE(second.Wait().ok());
   EXPECT_EQ(engine_->Stats().buffer_bytes, 0);
   Answer<PredictResult> too_large;
-  engine_->Predict(PredictOf("c", 301), too_large.callback());
+  engine_->Predict(call_, PredictOf("c", 301), too_large.callback());
   EXPECT_EQ(too_large.Wait().status().code(), absl::StatusCode::kInvalidArgument);
 }
 

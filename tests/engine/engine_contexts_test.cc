@@ -22,7 +22,7 @@ class EngineContextsTest : public EngineFixture {
   }
   absl::Status Draw(const std::string& context) {
     auto recorder = std::make_shared<SampleRecorder>();
-    engine_->Sample(SampleOf(context, 1, 1), recorder);
+    engine_->Sample(call_, SampleOf(context, 1, 1), recorder);
     return recorder->Wait();
   }
 };
@@ -81,7 +81,7 @@ TEST_F(EngineContextsTest, OneEncodingForTenRequests) {
   std::vector<std::shared_ptr<SampleRecorder>> recorders;
   for (int i = 0; i < 10; ++i) {
     recorders.push_back(std::make_shared<SampleRecorder>());
-    engine_->Sample(SampleOf("c", 2, 2), recorders.back());
+    engine_->Sample(call_, SampleOf("c", 2, 2), recorders.back());
   }
   backend_.OpenGate();
   for (auto& recorder : recorders) EXPECT_TRUE(recorder->Wait().ok());
@@ -99,7 +99,7 @@ TEST_F(EngineContextsTest, StateFollowsTheEncoding) {
   EXPECT_EQ(StateOf("c"), ContextState::kEvicted);
   backend_.CloseGate();
   Answer<ContextInfo> answer;
-  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  engine_->Warm(call_, {"c"}, answer.callback());
   EXPECT_EVENTUALLY(StateOf("c") == ContextState::kEncoding);
   EXPECT_FALSE(answer.has_come());
   backend_.OpenGate();
@@ -133,11 +133,11 @@ TEST_F(EngineContextsTest, PinnedContextsStayAndTheNextOneWaitsForThem) {
   std::vector<std::shared_ptr<Call>> calls;
   for (const char* name : {"a", "b"}) {
     recorders.push_back(std::make_shared<SampleRecorder>());
-    calls.push_back(engine_->Sample(SampleOf(name, 1, 8), recorders.back()));
+    calls.push_back(engine_->Sample(call_, SampleOf(name, 1, 8), recorders.back()));
     recorders.back()->WaitForValues(1);  // then it stalls, since nobody acknowledges
   }
   Answer<ContextInfo> third;
-  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), third.callback());
+  engine_->Warm(call_, {"c"}, third.callback());
   EXPECT_EVENTUALLY(engine_->Stats().queued == 1 && store_.reads == 3);
   absl::SleepFor(absl::Milliseconds(5));
   EXPECT_FALSE(third.has_come());
@@ -160,9 +160,9 @@ TEST_F(EngineContextsTest, AWarmThatEndsMakesRoomForTheNext) {
   Register("b");
   backend_.CloseGate();
   Answer<ContextInfo> first, second;
-  engine_->Warm(kTenant, "a", absl::InfiniteFuture(), first.callback());
+  engine_->Warm(call_, {"a"}, first.callback());
   EXPECT_EVENTUALLY(StateOf("a") == ContextState::kEncoding);
-  engine_->Warm(kTenant, "b", absl::InfiniteFuture(), second.callback());
+  engine_->Warm(call_, {"b"}, second.callback());
   EXPECT_EVENTUALLY(store_.reads == 2);
   backend_.LetThrough(1);
   backend_.OpenGate();
@@ -175,13 +175,13 @@ TEST_F(EngineContextsTest, AWarmThatEndsMakesRoomForTheNext) {
 TEST_F(EngineContextsTest, AnEvictedContextIsEncodedAgainWithTheSameResult) {
   StartSmall();
   auto first = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("a", 5, 5), first);
+  engine_->Sample(call_, SampleOf("a", 5, 5), first);
   ASSERT_TRUE(first->Wait().ok());
   MakeResident("b");
   MakeResident("c");
   ASSERT_EQ(StateOf("a"), ContextState::kEvicted);
   auto second = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("a", 5, 5), second);
+  engine_->Sample(call_, SampleOf("a", 5, 5), second);
   ASSERT_TRUE(second->Wait().ok());
   EXPECT_EQ(backend_.encodings, 4);
   EXPECT_EQ(first->ByTarget(5, 5), second->ByTarget(5, 5));
@@ -193,12 +193,12 @@ TEST_F(EngineContextsTest, DeletedWhileASessionRuns) {
   MakeResident("c");
   backend_.CloseGate();
   auto recorder = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 2, 8), recorder);
+  engine_->Sample(call_, SampleOf("c", 2, 8), recorder);
   backend_.LetThrough(2);
   ASSERT_TRUE(engine_->DeleteContext(kTenant, "c").ok());
   // New requests do not find it, although its keys and values are still there.
   auto late = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 2, 8), late);
+  engine_->Sample(call_, SampleOf("c", 2, 8), late);
   backend_.LetThrough(1);
   EXPECT_EQ(engine_->Stats().resident_bytes, 640);
   backend_.OpenGate();
@@ -215,13 +215,13 @@ TEST_F(EngineContextsTest, ANameRegisteredAgainIsANewContext) {
   MakeResident("c");
   backend_.CloseGate();
   auto on_old = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 2, 8), on_old);
+  engine_->Sample(call_, SampleOf("c", 2, 8), on_old);
   backend_.LetThrough(1);
   ASSERT_TRUE(engine_->DeleteContext(kTenant, "c").ok());
   Register("c", 20, 2);
   backend_.OpenGate();
   Answer<ContextInfo> fresh;
-  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), fresh.callback());
+  engine_->Warm(call_, {"c"}, fresh.callback());
   const auto info = fresh.Wait();
   ASSERT_TRUE(info.ok());
   EXPECT_EQ(info->record.rows, 20);
@@ -262,7 +262,7 @@ TEST_F(EngineContextsTest, DeletedWhileItIsRead) {
   Register("c");
   store_.HoldReads();
   Answer<ContextInfo> answer;
-  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  engine_->Warm(call_, {"c"}, answer.callback());
   EXPECT_EVENTUALLY(store_.reads == 1);
   ASSERT_TRUE(engine_->DeleteContext(kTenant, "c").ok());
   store_.LetReadsGo();
@@ -297,12 +297,12 @@ TEST_F(EngineContextsTest, BadRequestsCostNoRead) {
     std::vector<std::shared_ptr<SampleRecorder>> samples;
     for (const SampleRequest& request : {too_long, unknown_column, infinite}) {
       samples.push_back(std::make_shared<SampleRecorder>());
-      engine_->Sample(request, samples.back());
+      engine_->Sample(call_, request, samples.back());
     }
     Answer<LogDensityResult> density;
-    engine_->LogDensity(bad_value, density.callback());
+    engine_->LogDensity(call_, bad_value, density.callback());
     Answer<PredictResult> predict;
-    engine_->Predict(bad_quantile, predict.callback());
+    engine_->Predict(call_, bad_quantile, predict.callback());
     return [samples, density, predict]() mutable {
       EXPECT_EQ(ErrorField(samples[0]->Wait()), "targets");
       EXPECT_EQ(ErrorField(samples[1]->Wait()), "targets.columns[\"z\"]");
@@ -316,7 +316,7 @@ TEST_F(EngineContextsTest, BadRequestsCostNoRead) {
 
   store_.HoldReads();
   auto good = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 1, 1), good);
+  engine_->Sample(call_, SampleOf("c", 1, 1), good);
   EXPECT_EVENTUALLY(store_.reads == 1);
   auto expect_refused = refused();
   store_.LetReadsGo();
@@ -335,14 +335,14 @@ TEST_F(EngineContextsTest, AnUnreadableDatasetFailsTheRequestsThatWaitForRoom) {
   std::vector<std::shared_ptr<Call>> calls;
   for (const char* name : {"a", "b"}) {
     recorders.push_back(std::make_shared<SampleRecorder>());
-    calls.push_back(engine_->Sample(SampleOf(name, 1, 8), recorders.back()));
+    calls.push_back(engine_->Sample(call_, SampleOf(name, 1, 8), recorders.back()));
     recorders.back()->WaitForValues(1);  // then it stalls, since nobody acknowledges
   }
   Answer<ContextInfo> waiting;
-  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), waiting.callback());
+  engine_->Warm(call_, {"c"}, waiting.callback());
   // One loader and one inbox: when this is answered, c was read and waits for room.
   Answer<ContextInfo> behind;
-  engine_->Warm(kTenant, "nobody", absl::InfiniteFuture(), behind.callback());
+  engine_->Warm(call_, {"nobody"}, behind.callback());
   EXPECT_EQ(behind.Wait().status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(store_.reads, 3);
   EXPECT_FALSE(waiting.has_come());
@@ -399,7 +399,7 @@ TEST_F(EngineContextsTest, ADeletedRegistrationIsNotServed) {
   EXPECT_EQ(Draw("c").code(), absl::StatusCode::kNotFound);
   Register("c", 20, 2);
   Answer<ContextInfo> answer;
-  engine_->Warm(kTenant, "c", absl::InfiniteFuture(), answer.callback());
+  engine_->Warm(call_, {"c"}, answer.callback());
   const auto info = answer.Wait();
   ASSERT_TRUE(info.ok()) << info.status();
   EXPECT_EQ(info->record.rows, 20);

@@ -69,13 +69,12 @@ class EngineCpuTest : public ::testing::Test {
   std::shared_ptr<SampleRecorder> Sample(const std::string& context, int64_t targets, int64_t paths,
                                          uint64_t seed) {
     SampleRequest request;
-    request.tenant = kTenant;
     request.context = context;
     request.targets = MakeTargets(targets);
     request.paths = paths;
     request.seed = seed;
     auto recorder = std::make_shared<SampleRecorder>();
-    engine_->Sample(request, recorder);
+    engine_->Sample({.tenant = kTenant}, request, recorder);
     const absl::Status status = recorder->Wait();
     EXPECT_TRUE(status.ok()) << status;
     return recorder;
@@ -83,7 +82,7 @@ class EngineCpuTest : public ::testing::Test {
   void Draw(const std::string& context) { Sample(context, 7, 75, 42); }
   LogDensityResult Density(LogDensityRequest request) {
     Answer<LogDensityResult> answer;
-    engine_->LogDensity(std::move(request), answer.callback());
+    engine_->LogDensity({.tenant = kTenant}, std::move(request), answer.callback());
     auto result = answer.Wait();
     EXPECT_TRUE(result.ok()) << result.status();
     return result.ok() ? *result : LogDensityResult();
@@ -107,7 +106,6 @@ class EngineCpuTest : public ::testing::Test {
   std::vector<double> Answers(const std::string& context) {
     std::vector<double> answers = Sample(context, 5, 20, 9)->ByTarget(20, 5);
     LogDensityRequest density;
-    density.tenant = kTenant;
     density.context = context;
     density.targets = MakeTargets(5);
     density.vectors = 2;
@@ -132,7 +130,6 @@ TEST_F(EngineCpuTest, DensitiesIntegrateToOneInTheUsersUnits) {
   const double low = -150, high = 170;
   const double step = (high - low) / (kPoints - 1);
   LogDensityRequest request;
-  request.tenant = kTenant;
   request.context = "c0";
   request.targets = MakeTargets(1);
   request.vectors = kPoints;
@@ -148,11 +145,10 @@ TEST_F(EngineCpuTest, DensitiesIntegrateToOneInTheUsersUnits) {
   EXPECT_NEAR(mass, 1, 1e-3);
 
   PredictRequest predict;
-  predict.tenant = kTenant;
   predict.context = "c0";
   predict.targets = request.targets;
   Answer<PredictResult> answer;
-  engine_->Predict(predict, answer.callback());
+  engine_->Predict({.tenant = kTenant}, predict, answer.callback());
   const auto prediction = answer.Wait();
   ASSERT_TRUE(prediction.ok());
   EXPECT_NEAR(prediction->mean[0], mean, 1e-2);
@@ -171,7 +167,6 @@ TEST_F(EngineCpuTest, UnitsOfAModelWhoseAnswerIsKnown) {
   const double scale = std::sqrt(variance);
 
   LogDensityRequest request;
-  request.tenant = kTenant;
   request.context = "c";
   request.targets = MakeTargets(3);
   request.vectors = 1;
@@ -188,13 +183,12 @@ TEST_F(EngineCpuTest, UnitsOfAModelWhoseAnswerIsKnown) {
   EXPECT_NEAR(result.mixtures.stds.at(0), 0.5 * scale, 1e-5);
 
   SampleRequest sample;
-  sample.tenant = kTenant;
   sample.context = "c";
   sample.targets = request.targets;
   sample.paths = 4000;
   sample.seed = 3;
   auto recorder = std::make_shared<SampleRecorder>();
-  auto call = engine_->Sample(sample, recorder);
+  auto call = engine_->Sample({.tenant = kTenant}, sample, recorder);
   call->Acknowledge(1 << 30);
   ASSERT_TRUE(recorder->Wait().ok());
   double sum = 0;
@@ -288,12 +282,11 @@ TEST_F(EngineCpuTest, LongWorkTakesManyTicks) {
   };
   meter.Take();
   Answer<ContextInfo> encoded;
-  engine_->Warm(kTenant, "large", absl::InfiniteFuture(), encoded.callback());
+  engine_->Warm({.tenant = kTenant}, {"large"}, encoded.callback());
   ASSERT_TRUE(encoded.Wait().ok());
   expect_many_slices("encoding");
 
   LogDensityRequest density;
-  density.tenant = kTenant;
   density.context = "large";
   density.targets = MakeTargets(500);
   density.vectors = 2;
@@ -303,11 +296,10 @@ TEST_F(EngineCpuTest, LongWorkTakesManyTicks) {
   expect_many_slices("density");
 
   PredictRequest predict;
-  predict.tenant = kTenant;
   predict.context = "large";
   predict.targets = density.targets;
   Answer<PredictResult> predicted;
-  engine_->Predict(predict, predicted.callback());
+  engine_->Predict({.tenant = kTenant}, predict, predicted.callback());
   ASSERT_TRUE(predicted.Wait().ok());
   expect_many_slices("prediction");
   engine_.reset();  // before the meter
@@ -321,16 +313,14 @@ TEST_F(EngineCpuTest, WorkTakesTheFlopsThatWereEstimated) {
   constexpr int64_t kTargets = 7;
   ASSERT_TRUE(engine_->Register(kTenant, "c", "", MakeDataset(kRows)).ok());
   SampleRequest sample;
-  sample.tenant = kTenant;
   sample.context = "c";
   sample.targets = MakeTargets(kTargets);
   sample.paths = 70;  // two tiles
   auto recorder = std::make_shared<SampleRecorder>();
-  engine_->Sample(sample, recorder);
+  engine_->Sample({.tenant = kTenant}, sample, recorder);
   ASSERT_TRUE(recorder->Wait().ok());
 
   LogDensityRequest density;
-  density.tenant = kTenant;
   density.context = "c";
   density.targets = sample.targets;
   density.vectors = 70;
@@ -338,11 +328,10 @@ TEST_F(EngineCpuTest, WorkTakesTheFlopsThatWereEstimated) {
   Density(density);
 
   PredictRequest predict;
-  predict.tenant = kTenant;
   predict.context = "c";
   predict.targets = MakeTargets(200);
   Answer<PredictResult> predicted;
-  engine_->Predict(predict, predicted.callback());
+  engine_->Predict({.tenant = kTenant}, predict, predicted.callback());
   ASSERT_TRUE(predicted.Wait().ok());
 
   // A batch counts as a whole one when it is not full; on large requests that is little.
@@ -370,13 +359,12 @@ TEST_F(EngineCpuTest, TheBacklogIsWhatAcceptedRequestsStillAskFor) {
   StartEngine(2, options);
   RegisterFour();
   SampleRequest sample;
-  sample.tenant = kTenant;
   sample.context = "c0";
   sample.targets = MakeTargets(20);
   sample.beyond_buffer = BeyondBuffer::kWrap;
   sample.paths = 70;
   auto recorder = std::make_shared<SampleRecorder>();
-  auto call = engine_->Sample(sample, recorder);
+  auto call = engine_->Sample({.tenant = kTenant}, sample, recorder);
   recorder->WaitForValues(70);  // then it waits for its reader
   EXPECT_EVENTUALLY(engine_->Stats().backlog_values > 0 &&
                     engine_->Stats().tick_age == absl::ZeroDuration());
@@ -388,7 +376,7 @@ TEST_F(EngineCpuTest, TheBacklogIsWhatAcceptedRequestsStillAskFor) {
 
   auto second = std::make_shared<SampleRecorder>();
   sample.context = "c1";
-  auto second_call = engine_->Sample(sample, second);
+  auto second_call = engine_->Sample({.tenant = kTenant}, sample, second);
   second->WaitForValues(70);
   EXPECT_EVENTUALLY(engine_->Stats().backlog_values > left + 70 * 15);
   // What a value takes is measured, and may by now be less: so the times are not compared.

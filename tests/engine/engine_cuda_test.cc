@@ -32,7 +32,6 @@ class Calls {
  public:
   Calls(int64_t context, Engine& engine) {
     const auto fill = [&](RequestBase& request) {
-      request.tenant = kTenant;
       request.context = NameOf(context);
       request.targets = MakeTargets(kTargets);
     };
@@ -41,17 +40,17 @@ class Calls {
     sample.paths = kPaths;
     sample.seed = 3;
     sample.order = TargetOrder::kRandomPerPath;
-    engine.Sample(sample, samples_);
+    engine.Sample({.tenant = kTenant}, sample, samples_);
     LogDensityRequest density;
     fill(density);
     density.vectors = 2;
     density.y = {0.1, 0.2, 0.3, -0.1, 0.4, 0.7};
     density.want_mixtures = true;
-    engine.LogDensity(density, densities_.callback());
+    engine.LogDensity({.tenant = kTenant}, density, densities_.callback());
     PredictRequest predict;
     fill(predict);
     predict.targets = MakeTargets(200);
-    engine.Predict(predict, predictions_.callback());
+    engine.Predict({.tenant = kTenant}, predict, predictions_.callback());
   }
 
   std::vector<double> Wait() {

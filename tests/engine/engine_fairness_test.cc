@@ -32,10 +32,9 @@ class EngineFairnessTest : public EngineFixture {
   Stream Draw(const std::string& client, int64_t paths, int64_t targets, double weight = 1,
               absl::Time deadline = absl::InfiniteFuture()) {
     Stream stream;
-    SampleRequest request = SampleOf("c", paths, targets);
-    request.share = {client, weight};
-    request.deadline = deadline;
-    stream.call = engine_->Sample(request, stream.recorder);
+    stream.call =
+        engine_->Sample({.tenant = kTenant, .share = {client, weight}, .deadline = deadline},
+                        SampleOf("c", paths, targets), stream.recorder);
     return stream;
   }
   std::vector<Stream> DrawMany(int count, const std::string& client, int64_t paths,
@@ -54,9 +53,7 @@ class EngineFairnessTest : public EngineFixture {
     std::atomic<int64_t> drawn{0};
     std::atomic<int64_t> drawn_when_done{0};
     const auto draw = [&](const char* client, const std::shared_ptr<SampleRecorder>& recorder) {
-      SampleRequest request = SampleOf("c", 64, 16);
-      request.share.client = client;
-      engine_->Sample(request, recorder);
+      engine_->Sample({.tenant = kTenant, .share = {client}}, SampleOf("c", 64, 16), recorder);
     };
     std::vector<std::shared_ptr<SampleRecorder>> many(12);
     for (auto& recorder : many) {

@@ -175,14 +175,13 @@ void EngineFixture::Register(const std::string& name, int64_t rows, uint64_t see
 
 void EngineFixture::MakeResident(const std::string& name) {
   Answer<ContextInfo> answer;
-  engine_->Warm(kTenant, name, absl::InfiniteFuture(), answer.callback());
+  engine_->Warm(call_, {name}, answer.callback());
   ASSERT_TRUE(answer.Wait().ok());
 }
 
 SampleRequest EngineFixture::SampleOf(const std::string& context, int64_t paths, int64_t targets,
                                       uint64_t seed) const {
   SampleRequest request;
-  request.tenant = kTenant;
   request.context = context;
   request.targets = MakeTargets(targets);
   request.paths = paths;
@@ -193,7 +192,6 @@ SampleRequest EngineFixture::SampleOf(const std::string& context, int64_t paths,
 LogDensityRequest EngineFixture::DensityOf(const std::string& context, int64_t vectors,
                                            int64_t targets) const {
   LogDensityRequest request;
-  request.tenant = kTenant;
   request.context = context;
   request.targets = MakeTargets(targets);
   request.vectors = vectors;
@@ -206,7 +204,6 @@ LogDensityRequest EngineFixture::DensityOf(const std::string& context, int64_t v
 
 PredictRequest EngineFixture::PredictOf(const std::string& context, int64_t targets) const {
   PredictRequest request;
-  request.tenant = kTenant;
   request.context = context;
   request.targets = MakeTargets(targets);
   return request;

@@ -182,6 +182,7 @@ class EngineFixture : public ::testing::Test {
   PredictRequest PredictOf(const std::string& context, int64_t targets) const;
   ContextState StateOf(const std::string& name);
 
+  const CallContext call_{.tenant = kTenant};
   FakeBackendOptions backend_options_;
   EngineOptions options_;
   Model model_;

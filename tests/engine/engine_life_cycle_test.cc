@@ -21,7 +21,7 @@ class EngineLifeCycleTest : public EngineFixture {
   }
   std::shared_ptr<SampleRecorder> Draw(int64_t paths, int64_t targets) {
     auto recorder = std::make_shared<SampleRecorder>();
-    calls_.push_back(engine_->Sample(SampleOf("c", paths, targets), recorder));
+    calls_.push_back(engine_->Sample(call_, SampleOf("c", paths, targets), recorder));
     return recorder;
   }
   std::vector<std::shared_ptr<Call>> calls_;
@@ -89,7 +89,7 @@ TEST_F(EngineLifeCycleTest, DestroyedWithSessionsInEveryState) {
   running->WaitForValues(1);
   store_.HoldReads();
   Answer<ContextInfo> reading;
-  calls_.push_back(engine_->Warm(kTenant, "d", absl::InfiniteFuture(), reading.callback()));
+  calls_.push_back(engine_->Warm(call_, {"d"}, reading.callback()));
   EXPECT_EVENTUALLY(store_.reads == 2);
   // The disk answers only after the engine thread has gone.
   std::thread late([this] {
@@ -115,7 +115,7 @@ TEST_F(EngineLifeCycleTest, ABackendFailureEndsEverythingAndIsSeen) {
   auto running = Draw(4, 16);
   auto queued = Draw(4, 16);
   Answer<PredictResult> predict;
-  engine_->Predict(PredictOf("c", 3), predict.callback());
+  engine_->Predict(call_, PredictOf("c", 3), predict.callback());
   EXPECT_TRUE(engine_->Health().ok());
   backend_.LetThrough(1);
   backend_.fail = true;
@@ -151,11 +151,11 @@ TEST_F(EngineLifeCycleTest, ManyThreadsAtOnce) {
       for (int i = 0; i < 40; ++i) {
         const std::string name = absl::StrCat("c", (t + i) % 5);
         auto recorder = std::make_shared<SampleRecorder>();
-        auto call = engine_->Sample(SampleOf(name, 5, 4), recorder);
+        auto call = engine_->Sample(call_, SampleOf(name, 5, 4), recorder);
         Answer<LogDensityResult> density;
-        engine_->LogDensity(DensityOf(name, 2, 3), density.callback());
+        engine_->LogDensity(call_, DensityOf(name, 2, 3), density.callback());
         Answer<PredictResult> predict;
-        engine_->Predict(PredictOf(name, 3), predict.callback());
+        engine_->Predict(call_, PredictOf(name, 3), predict.callback());
         if (i % 7 == 0) call->Cancel();
         if (i % 13 == 0) {
           engine_->DeleteContext(kTenant, name).IgnoreError();

@@ -47,7 +47,7 @@ class EngineModelsTest : public EngineFixture {
   }
   absl::Status Draw(const std::string& context) {
     auto recorder = std::make_shared<SampleRecorder>();
-    engine_->Sample(SampleOf(context, 1, 1), recorder);
+    engine_->Sample(call_, SampleOf(context, 1, 1), recorder);
     return recorder->Wait();
   }
   std::vector<std::string> Names() const {
@@ -69,7 +69,7 @@ TEST_F(EngineModelsTest, AModelIsAddedWhileASessionRuns) {
   Register("c");
   backend_.microseconds_per_step = 100;
   auto recorder = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 1000, 10), recorder);
+  engine_->Sample(call_, SampleOf("c", 1000, 10), recorder);
   recorder->WaitForValues(1);
   EXPECT_TRUE(engine_->AddModel(Second()).ok());
   EXPECT_FALSE(recorder->is_done()) << "it was over too soon: nothing was tested";
@@ -88,7 +88,7 @@ TEST_F(EngineModelsTest, ARemovedModelStaysUntilItsLastSessionEnds) {
   auto running = std::make_shared<SampleRecorder>();
   SampleRequest request = SampleOf("c", 4, 200);
   request.beyond_buffer = BeyondBuffer::kWrap;
-  engine_->Sample(std::move(request), running);
+  engine_->Sample(call_, std::move(request), running);
   backend_.LetThrough(3);
   running->WaitForValues(1);
   ASSERT_FALSE(running->is_done());
@@ -98,7 +98,7 @@ TEST_F(EngineModelsTest, ARemovedModelStaysUntilItsLastSessionEnds) {
   EXPECT_EQ(RegisterFor("second", "d").code(), absl::StatusCode::kNotFound);
   // The engine thread has seen the removal once it has answered this.
   auto refused = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 1, 1), refused);
+  engine_->Sample(call_, SampleOf("c", 1, 1), refused);
   EXPECT_TRUE(Eventually([&] {
     backend_.LetThrough(1);
     return refused->is_done();
@@ -122,7 +122,7 @@ TEST_F(EngineModelsTest, ASessionThatWaitsForItsEncodingFinishesToo) {
   ASSERT_TRUE(RegisterFor("second", "c").ok());
   backend_.CloseGate();
   auto recorder = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 2, 2), recorder);
+  engine_->Sample(call_, SampleOf("c", 2, 2), recorder);
   EXPECT_EVENTUALLY(StateOf("c") == ContextState::kEncoding);
   EXPECT_TRUE(engine_->RemoveModel("second").ok());
   backend_.OpenGate();

@@ -29,7 +29,7 @@ TEST_F(EngineResultsTest, SampleDeliversEveryValueOnceInUserUnits) {
   SampleRequest request = SampleOf("c", 11, 6);
   request.want_log_densities = true;
   auto recorder = std::make_shared<SampleRecorder>();
-  engine_->Sample(request, recorder);
+  engine_->Sample(call_, request, recorder);
   ASSERT_TRUE(recorder->Wait().ok());
   EXPECT_EQ(recorder->summary().seed, 7u);
   const uint64_t key = RandomKey(7, recorder->summary().source);
@@ -58,7 +58,7 @@ TEST_F(EngineResultsTest, RandomOrdersSayWhichTargetEachValueIsFor) {
   SampleRequest request = SampleOf("c", 6, 5);
   request.order = TargetOrder::kRandomPerPath;
   auto recorder = std::make_shared<SampleRecorder>();
-  engine_->Sample(request, recorder);
+  engine_->Sample(call_, request, recorder);
   ASSERT_TRUE(recorder->Wait().ok());
   const uint64_t key = RandomKey(7, recorder->summary().source);
   const auto values = recorder->ByTarget(6, 5);
@@ -74,10 +74,10 @@ TEST_F(EngineResultsTest, ASeedOfZeroIsReplacedByOneThatGivesTheSameSamples) {
   Start();
   auto first = std::make_shared<SampleRecorder>();
   auto second = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 2, 2, 0), first);
+  engine_->Sample(call_, SampleOf("c", 2, 2, 0), first);
   ASSERT_TRUE(first->Wait().ok());
   EXPECT_NE(first->summary().seed, 0u);
-  engine_->Sample(SampleOf("c", 2, 2, first->summary().seed), second);
+  engine_->Sample(call_, SampleOf("c", 2, 2, first->summary().seed), second);
   ASSERT_TRUE(second->Wait().ok());
   EXPECT_EQ(first->ByTarget(2, 2), second->ByTarget(2, 2));
 }
@@ -88,7 +88,7 @@ TEST_F(EngineResultsTest, LogDensity) {
   request.want_terms = true;
   request.want_mixtures = true;
   Answer<LogDensityResult> answer;
-  engine_->LogDensity(request, answer.callback());
+  engine_->LogDensity(call_, request, answer.callback());
   const auto result = answer.Wait();
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(result->log_density.size(), 9u);
@@ -115,7 +115,7 @@ TEST_F(EngineResultsTest, LogDensityAveragesOverRandomOrders) {
   LogDensityRequest request = DensityOf("c", 3, 4);
   request.random_orders = 5;
   Answer<LogDensityResult> answer;
-  engine_->LogDensity(request, answer.callback());
+  engine_->LogDensity(call_, request, answer.callback());
   const auto result = answer.Wait();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->seed, 11u);
@@ -142,7 +142,7 @@ TEST_F(EngineResultsTest, PredictInManyChunks) {
   request.quantiles = {0.5, 0.975};
   request.want_mixtures = true;
   Answer<PredictResult> answer;
-  engine_->Predict(request, answer.callback());
+  engine_->Predict(call_, request, answer.callback());
   const auto result = answer.Wait();
   ASSERT_TRUE(result.ok()) << result.status();
   ASSERT_EQ(result->mean.size(), 1000u);
@@ -163,10 +163,10 @@ TEST_F(EngineResultsTest, SummariesOfPredictionsTakeTurns) {
   PredictRequest large = PredictOf("c", 4096);
   for (int q = 1; q <= 64; ++q) large.quantiles.push_back(q / 65.0);
   Answer<PredictResult> large_answer;
-  engine_->Predict(large, large_answer.callback());
+  engine_->Predict(call_, large, large_answer.callback());
   absl::SleepFor(absl::Milliseconds(20));  // its rows are through the model, if they may be
   Answer<PredictResult> small_answer;
-  engine_->Predict(PredictOf("c", 1), small_answer.callback());
+  engine_->Predict(call_, PredictOf("c", 1), small_answer.callback());
   EXPECT_TRUE(small_answer.Wait().ok());
   EXPECT_FALSE(large_answer.has_come());
   EXPECT_TRUE(large_answer.Wait().ok());
@@ -176,7 +176,7 @@ TEST_F(EngineResultsTest, TimingsAddUp) {
   Start();
   backend_.microseconds_per_step = 500;
   auto recorder = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 4, 8), recorder);
+  engine_->Sample(call_, SampleOf("c", 4, 8), recorder);
   ASSERT_TRUE(recorder->Wait().ok());
   const Timings cold = recorder->summary().timings;
   EXPECT_GT(cold.encoding, absl::Microseconds(1500));  // three steps of the fake encoding
@@ -185,7 +185,7 @@ TEST_F(EngineResultsTest, TimingsAddUp) {
   EXPECT_LT(cold.first_step, cold.total);
 
   auto warm = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 4, 8), warm);
+  engine_->Sample(call_, SampleOf("c", 4, 8), warm);
   ASSERT_TRUE(warm->Wait().ok());
   EXPECT_EQ(warm->summary().timings.encoding, absl::ZeroDuration());
 }
@@ -202,7 +202,7 @@ TEST_F(EngineResultsTest, BadRequestsNameTheField) {
   for (int round = 0; round < 2; ++round) {
     for (const auto& [request, field] : cases) {
       auto recorder = std::make_shared<SampleRecorder>();
-      engine_->Sample(request, recorder);
+      engine_->Sample(call_, request, recorder);
       const absl::Status status = recorder->Wait();
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
       EXPECT_EQ(ErrorField(status), field);
@@ -212,7 +212,7 @@ TEST_F(EngineResultsTest, BadRequestsNameTheField) {
   SampleRequest wrapped = SampleOf("c", 1, 17);
   wrapped.beyond_buffer = BeyondBuffer::kWrap;
   auto recorder = std::make_shared<SampleRecorder>();
-  engine_->Sample(wrapped, recorder);
+  engine_->Sample(call_, wrapped, recorder);
   EXPECT_TRUE(recorder->Wait().ok());
 }
 
@@ -220,12 +220,12 @@ TEST_F(EngineResultsTest, ARequestThatCanNeverFitNamesTheBytes) {
   backend_options_.buffer_pool_bytes = 4096;
   Start();
   auto recorder = std::make_shared<SampleRecorder>();
-  engine_->Sample(SampleOf("c", 16, 16), recorder);  // 4 paths x 16 x 64 bytes: just fits
+  engine_->Sample(call_, SampleOf("c", 16, 16), recorder);  // 4 paths x 16 x 64 bytes: just fits
   EXPECT_TRUE(recorder->Wait().ok());
   SampleRequest request = SampleOf("c", 16, 17);
   request.beyond_buffer = BeyondBuffer::kWrap;
   auto refused = std::make_shared<SampleRecorder>();
-  engine_->Sample(request, refused);
+  engine_->Sample(call_, request, refused);
   const absl::Status status = refused->Wait();
   EXPECT_EQ(ErrorField(status), "targets");
   EXPECT_THAT(std::string(status.message()),
@@ -235,12 +235,10 @@ TEST_F(EngineResultsTest, ARequestThatCanNeverFitNamesTheBytes) {
 TEST_F(EngineResultsTest, UnknownContextsAreNotFound) {
   Start();
   Answer<PredictResult> other_name;
-  engine_->Predict(PredictOf("d", 1), other_name.callback());
+  engine_->Predict(call_, PredictOf("d", 1), other_name.callback());
   EXPECT_EQ(other_name.Wait().status().code(), absl::StatusCode::kNotFound);
-  PredictRequest foreign = PredictOf("c", 1);
-  foreign.tenant = "somebody else";
   Answer<PredictResult> other_tenant;
-  engine_->Predict(foreign, other_tenant.callback());
+  engine_->Predict({.tenant = "somebody else"}, PredictOf("c", 1), other_tenant.callback());
   EXPECT_EQ(other_tenant.Wait().status().code(), absl::StatusCode::kNotFound);
 }
 

@@ -135,8 +135,13 @@ absl::Status FakeEngine::DeleteContext(const std::string& /*tenant*/, const std:
   return on_delete(name);
 }
 
-std::function<void()> FakeEngine::Report(const RequestBase& request) const {
-  return [reporter = request.report, report = report, arrival = MonotonicNow()]() mutable {
+std::function<void()> FakeEngine::Report(CallContext call) {
+  CallReporter reporter = std::exchange(call.report, nullptr);
+  {
+    MutexLock lock(&mutex_);
+    last_call_ = std::move(call);
+  }
+  return [reporter = std::move(reporter), report = report, arrival = MonotonicNow()]() mutable {
     if (!reporter) return;
     report.arrival = arrival;
     report.end = MonotonicNow();
@@ -145,9 +150,9 @@ std::function<void()> FakeEngine::Report(const RequestBase& request) const {
 }
 
 template <typename Result>
-std::shared_ptr<Call> FakeEngine::Begin(const RequestBase& request, Callback<Result> done,
+std::shared_ptr<Call> FakeEngine::Begin(CallContext context, Callback<Result> done,
                                         const absl::StatusOr<Result>* answer) {
-  auto report = Report(request);
+  auto report = Report(std::move(context));
   auto call = std::make_shared<FakeCall>([this, done, report](const absl::Status& status) mutable {
     report();
     done(status);
@@ -162,24 +167,25 @@ std::shared_ptr<Call> FakeEngine::Begin(const RequestBase& request, Callback<Res
   return call;
 }
 
-std::shared_ptr<Call> FakeEngine::Warm(RequestBase request, Callback<ContextInfo> done) {
-  if (!on_warm) return Begin<ContextInfo>(request, std::move(done), nullptr);
-  const absl::StatusOr<ContextInfo> answer = on_warm(request.context);
-  return Begin<ContextInfo>(request, std::move(done), &answer);
-}
-
-std::shared_ptr<Call> FakeEngine::WarmForGood(const std::string& tenant, const std::string& name,
-                                              absl::Time deadline, Callback<ContextInfo> done) {
-  {
+std::shared_ptr<Call> FakeEngine::Warm(CallContext call, WarmRequest request,
+                                       Callback<ContextInfo> done) {
+  if (request.residency == Residency::kPinned) {
     MutexLock lock(&mutex_);
-    kept_.push_back(name);
+    pinned_.push_back(request.context);
   }
-  return Engine::Warm(tenant, name, deadline, std::move(done));
+  if (!on_warm) return Begin<ContextInfo>(std::move(call), std::move(done), nullptr);
+  const absl::StatusOr<ContextInfo> answer = on_warm(request.context);
+  return Begin<ContextInfo>(std::move(call), std::move(done), &answer);
 }
 
-std::vector<std::string> FakeEngine::kept() {
+std::vector<std::string> FakeEngine::pinned() {
   MutexLock lock(&mutex_);
-  return kept_;
+  return pinned_;
+}
+
+CallContext FakeEngine::last_call() {
+  MutexLock lock(&mutex_);
+  return last_call_;
 }
 
 absl::StatusOr<std::vector<ContextSize>> FakeEngine::NewestContexts(int64_t limit) {
@@ -187,30 +193,29 @@ absl::StatusOr<std::vector<ContextSize>> FakeEngine::NewestContexts(int64_t limi
   return on_newest(limit);
 }
 
-std::shared_ptr<Call> FakeEngine::Predict(PredictRequest request, Callback<PredictResult> done) {
-  if (!on_predict) return Begin<PredictResult>(request, std::move(done), nullptr);
+std::shared_ptr<Call> FakeEngine::Predict(CallContext call, PredictRequest request,
+                                          Callback<PredictResult> done) {
+  if (!on_predict) return Begin<PredictResult>(std::move(call), std::move(done), nullptr);
   const absl::StatusOr<PredictResult> answer = on_predict(request);
-  return Begin<PredictResult>(request, std::move(done), &answer);
+  return Begin<PredictResult>(std::move(call), std::move(done), &answer);
 }
 
-std::shared_ptr<Call> FakeEngine::LogDensity(LogDensityRequest request,
+std::shared_ptr<Call> FakeEngine::LogDensity(CallContext call, LogDensityRequest request,
                                              Callback<LogDensityResult> done) {
-  if (!on_log_density) return Begin<LogDensityResult>(request, std::move(done), nullptr);
+  if (!on_log_density) return Begin<LogDensityResult>(std::move(call), std::move(done), nullptr);
   const absl::StatusOr<LogDensityResult> answer = on_log_density(request);
-  return Begin<LogDensityResult>(request, std::move(done), &answer);
+  return Begin<LogDensityResult>(std::move(call), std::move(done), &answer);
 }
 
-std::shared_ptr<Call> FakeEngine::Sample(SampleRequest request,
+std::shared_ptr<Call> FakeEngine::Sample(CallContext call, SampleRequest request,
                                          std::shared_ptr<SampleObserver> observer) {
   auto sample = std::make_shared<FakeSample>();
   sample->request = std::move(request);
   sample->observer = observer;
   sample->summary.seed = sample->request.seed;
-  auto report = Report(sample->request);
-  sample->request.report = nullptr;  // it owns the observer
-  sample->call =
-      std::make_shared<FakeCall>([this, observer, report, weak = std::weak_ptr<FakeSample>(sample)](
-                                     const absl::Status& status) mutable {
+  sample->call = std::make_shared<FakeCall>(
+      [this, observer, report = Report(std::move(call)),
+       weak = std::weak_ptr<FakeSample>(sample)](const absl::Status& status) mutable {
         const std::shared_ptr<FakeSample> strong = weak.lock();
         report();
         observer->OnDone(status, strong ? strong->summary : SampleSummary());

@@ -104,15 +104,14 @@ class FakeEngine : public Engine {
   absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
                                                const std::string& page_token) override;
   absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
-  std::shared_ptr<Call> Warm(RequestBase request, Callback<ContextInfo> done) override;
-  // As Warm; the name goes to kept().
-  std::shared_ptr<Call> WarmForGood(const std::string& tenant, const std::string& name,
-                                    absl::Time deadline, Callback<ContextInfo> done) override;
+  std::shared_ptr<Call> Warm(CallContext call, WarmRequest request,
+                             Callback<ContextInfo> done) override;
   absl::StatusOr<std::vector<ContextSize>> NewestContexts(int64_t limit) override;
-  std::shared_ptr<Call> Predict(PredictRequest request, Callback<PredictResult> done) override;
-  std::shared_ptr<Call> Sample(SampleRequest request,
+  std::shared_ptr<Call> Predict(CallContext call, PredictRequest request,
+                                Callback<PredictResult> done) override;
+  std::shared_ptr<Call> Sample(CallContext call, SampleRequest request,
                                std::shared_ptr<SampleObserver> observer) override;
-  std::shared_ptr<Call> LogDensity(LogDensityRequest request,
+  std::shared_ptr<Call> LogDensity(CallContext call, LogDensityRequest request,
                                    Callback<LogDensityResult> done) override;
   void LimitPools(const PoolSizes& sizes) override {
     MutexLock lock(&mutex_);
@@ -148,16 +147,18 @@ class FakeEngine : public Engine {
     return store_lost ? absl::UnavailableError("the store is lost") : absl::OkStatus();
   }
   std::atomic<bool> store_lost{false};
-  // Names of WarmForGood, in order.
-  std::vector<std::string> kept();
+  // The contexts that Warm pins, in order.
+  std::vector<std::string> pinned();
+  // Of the request that began last, without the reporter.
+  CallContext last_call();
 
  private:
   // A unary request: ends at once if there is a result, else stays in flight.
   template <typename Result>
-  std::shared_ptr<Call> Begin(const RequestBase& request, Callback<Result> done,
+  std::shared_ptr<Call> Begin(CallContext call, Callback<Result> done,
                               const absl::StatusOr<Result>* answer);
-  // The reporter of the request, with what it will be told.
-  std::function<void()> Report(const RequestBase& request) const;
+  // The reporter of the call, with what it will be told.
+  std::function<void()> Report(CallContext call);
   void Began(const std::shared_ptr<FakeCall>& call);
   void Ended();
 
@@ -168,7 +169,8 @@ class FakeEngine : public Engine {
   std::vector<std::weak_ptr<FakeCall>> calls_ ABSL_GUARDED_BY(mutex_);
   Limits limits_ ABSL_GUARDED_BY(mutex_);
   PoolSizes pool_limits_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> kept_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> pinned_ ABSL_GUARDED_BY(mutex_);
+  CallContext last_call_ ABSL_GUARDED_BY(mutex_);
   int64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
 };

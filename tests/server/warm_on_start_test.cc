@@ -49,16 +49,16 @@ TEST_F(WarmOnStartTest, NothingIsAskedForNothing) {
   EXPECT_THAT(warmed_, IsEmpty());
 }
 
-TEST_F(WarmOnStartTest, NamedOnesAreKeptForGoodAndAMissingOneHoldsUpNone) {
+TEST_F(WarmOnStartTest, NamedOnesArePinnedAndAMissingOneHoldsUpNone) {
   WarmOnStart(engine_, {"a", "missing", "other-tenant/b", "a", "c", "d", "e", "f"}, 256);
   EXPECT_THAT(warmed_, ElementsAre("a", "missing", "b", "c", "d", "e", "f"));
-  EXPECT_EQ(engine_.kept(), warmed_);
+  EXPECT_EQ(engine_.pinned(), warmed_);
 }
 
 // Its calls end when a test says so.
 class WaitingEngine : public FakeEngine {
  public:
-  std::shared_ptr<Call> Warm(RequestBase, Callback<ContextInfo> done) override {
+  std::shared_ptr<Call> Warm(CallContext, WarmRequest, Callback<ContextInfo> done) override {
     MutexLock lock(&mutex_);
     waiting_.push_back(std::move(done));
     ++begun_;
@@ -100,7 +100,7 @@ TEST_F(WarmOnStartTest, AStarStandsForTheNewestThatFitBesideTheNamedOnes) {
              {"default", "unserved", 0}, {"default", "n2", 50},     {"default", "n3", 50}};
   WarmOnStart(engine_, {"*", "named"}, 256);
   EXPECT_THAT(warmed_, ElementsAre("named", "n1", "n2"));
-  EXPECT_THAT(engine_.kept(), ElementsAre("named"));
+  EXPECT_THAT(engine_.pinned(), ElementsAre("named"));
 }
 
 }  // namespace

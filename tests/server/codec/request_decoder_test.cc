@@ -56,7 +56,6 @@ TEST(RequestDecoderTest, PredictKeepsEverything) {
   EXPECT_THAT(request->quantiles, ElementsAre(0.1, 0.9));
   EXPECT_TRUE(request->want_mixtures);
   EXPECT_EQ(request->snapping, Snapping::kOff);
-  EXPECT_EQ(request->deadline, absl::InfiniteFuture());
 
   message.set_snapping(static_cast<v1::Snapping>(3));
   ExpectRefused(DecodePredict(message, Limits()).status(), "snapping", "has no value 3");

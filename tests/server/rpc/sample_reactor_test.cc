@@ -33,12 +33,12 @@ TEST_F(SampleReactorTest, BlocksThenSummaryThenOk) {
   Reader reader = stub_->Sample(context.get(), SampleMessage());
   const std::shared_ptr<FakeSample> sample = engine_->NextSample();
   ASSERT_NE(sample, nullptr);
-  EXPECT_EQ(sample->request.tenant, "default");
+  EXPECT_EQ(engine_->last_call().tenant, "default");
   EXPECT_EQ(sample->request.context, "houses");
   EXPECT_EQ(sample->request.paths, 4);
   EXPECT_EQ(sample->request.seed, 17);
-  EXPECT_LT(sample->request.deadline, MonotonicNow() + absl::Seconds(31));
-  EXPECT_GT(sample->request.deadline, MonotonicNow() + absl::Seconds(20));
+  EXPECT_LT(engine_->last_call().deadline, MonotonicNow() + absl::Seconds(31));
+  EXPECT_GT(engine_->last_call().deadline, MonotonicNow() + absl::Seconds(20));
 
   sample->Draw(0, 4, 0, 2);
   v1::SampleResponse response;
