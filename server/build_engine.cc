@@ -31,7 +31,7 @@ absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetr
       options, std::move(backend), std::move(store), models, metrics, &built.left_out_models);
   LogLeftOut(built.left_out_models);  // also where none is left
   RETURN_IF_ERROR(engine.status());
-  for (const Engine::ModelInfo& model : (*engine)->Models()) LogModel(model);
+  for (const ModelInfo& model : (*engine)->Models()) LogModel(model);
   built.engine = *std::move(engine);
   return built;
 }

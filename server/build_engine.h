@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/server_options.h"
 #include "server/telemetry/prometheus_metrics.h"
 

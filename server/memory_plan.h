@@ -3,7 +3,8 @@
 #define CHORALE_SERVER_MEMORY_PLAN_H_
 
 #include "absl/status/status.h"
-#include "engine/engine.h"
+#include "engine/api/stats.h"
+#include "engine/backend/backend.h"
 #include "server/server_options.h"
 
 namespace chorale {

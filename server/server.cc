@@ -120,7 +120,7 @@ void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
 // Of the models that are served.
 int64_t WeightBytesOf(const Engine& engine) {
   int64_t bytes = 0;
-  for (const Engine::ModelInfo& model : engine.Models()) {
+  for (const ModelInfo& model : engine.Models()) {
     bytes += model.parameters * static_cast<int64_t>(sizeof(float));
   }
   return bytes;
@@ -458,7 +458,7 @@ void Server::SetLeftOutModels(std::vector<LeftOutModel> models) {
 }
 
 void Server::AnnounceModels() {
-  for (const Engine::ModelInfo& model : engine_->Models()) metrics_.ModelServed(model.name);
+  for (const ModelInfo& model : engine_->Models()) metrics_.ModelServed(model.name);
 }
 
 void Server::Drain(absl::Time deadline) {

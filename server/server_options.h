@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "engine/api/stats.h"
 #include "engine/data/limits.h"
-#include "engine/engine.h"
 #include "server/security/security_options.h"
 #include "server/telemetry/logging.h"
 

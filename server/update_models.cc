@@ -17,7 +17,7 @@ absl::StatusOr<std::vector<const Model*>> NewModels(const std::vector<Model>& mo
                                                     const Engine& engine) {
   if (models.empty()) return absl::InvalidArgumentError("the configuration contains no model");
   std::map<std::string, std::string> served;  // digests by name
-  for (const Engine::ModelInfo& info : engine.Models()) served[info.name] = info.digest;
+  for (const ModelInfo& info : engine.Models()) served[info.name] = info.digest;
   std::set<std::string> names;
   std::vector<const Model*> added;
   for (const Model& model : models) {
@@ -63,7 +63,7 @@ absl::Status AddModels(const std::vector<const Model*>& models, Engine* engine,
 
 }  // namespace
 
-void LogModel(const Engine::ModelInfo& model) {
+void LogModel(const ModelInfo& model) {
   std::vector<LogField> fields = {
       {"model", model.name}, {"parameters", model.parameters}, {"digest", model.digest}};
   if (!model.form.empty()) fields.push_back({"form", model.form});
@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>&
   for (const Model& model : models) names.insert(model.name);
   std::set<std::string> new_names;
   for (const Model* model : added) new_names.insert(model->name);
-  for (const Engine::ModelInfo& info : engine->Models()) {
+  for (const ModelInfo& info : engine->Models()) {
     if (new_names.contains(info.name)) LogModel(info);
     if (names.contains(info.name)) continue;
     RETURN_IF_ERROR(engine->RemoveModel(info.name));

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "engine/model/model.h"
 
 namespace chorale {
 
 // Log the models that are now served, and the models that are skipped.
-void LogModel(const Engine::ModelInfo& model);
+void LogModel(const ModelInfo& model);
 void LogLeftOut(const std::vector<LeftOutModel>& models);
 
 // Adds the new models, makes the first of `models` the default, then removes served models that are

@@ -18,12 +18,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "engine/api/metrics_sink.h"
+#include "engine/api/stats.h"
 #include "engine/backend/backend.h"
 #include "engine/context/registered_context.h"
-#include "engine/context_counts.h"
 #include "engine/memory/lent_memory.h"
 #include "engine/memory/range_allocator.h"
-#include "engine/metrics_sink.h"
 
 namespace chorale {
 

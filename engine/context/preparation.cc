@@ -16,7 +16,7 @@ namespace chorale {
 namespace {
 
 absl::Status CheckSource(const Source& expected, const ContextRecord& record,
-                         const Engine::ModelInfo& model) {
+                         const ModelInfo& model) {
   const auto changed = [&](absl::string_view what, absl::string_view is,
                            absl::string_view expected) {
     return WithReason(
@@ -50,7 +50,7 @@ Preparation PrepareTargets(std::shared_ptr<const RequestBase> request, const Bac
                            bool tells_of_snapping) {
   Preparation preparation;
   preparation.check = [request, backend, validate = std::move(validate)](
-                          const ContextRecord& record, const Engine::ModelInfo& model) {
+                          const ContextRecord& record, const ModelInfo& model) {
     RETURN_IF_ERROR(CheckSource(request->expected, record, model));
     RETURN_IF_ERROR(validate(model.config));
     return ValidateContextBytes("context", model.config, record.rows, *backend,

@@ -8,13 +8,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/api/model_info.h"
+#include "engine/api/request.h"
 #include "engine/backend/backend.h"
 #include "engine/context/registered_context.h"
 #include "engine/data/column_note.h"
 #include "engine/data/feature_transform.h"
 #include "engine/data/limits.h"
 #include "engine/model/model_config.h"
-#include "engine/request.h"
 #include "engine/store/context_store.h"
 
 namespace chorale {
@@ -30,7 +31,7 @@ struct PreparedRequest {
 // pure: any thread may call them.
 struct Preparation {
   // Everything that the context's record and its model tell, but for the columns.
-  std::function<absl::Status(const ContextRecord&, const Engine::ModelInfo&)> check;
+  std::function<absl::Status(const ContextRecord&, const ModelInfo&)> check;
   // Whether the columns are the context's, which `finish` checks as well; null: there are none.
   std::function<absl::Status(const ContextRecord&)> check_columns;
   // The rest. REQUIRES: `check` was Ok for this context.

@@ -10,9 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/api/model_info.h"
+#include "engine/api/request.h"
 #include "engine/backend/backend.h"
 #include "engine/data/feature_transform.h"
-#include "engine/engine.h"
 #include "engine/store/context_store.h"
 
 namespace chorale {
@@ -25,7 +26,7 @@ struct ServedModel {
   // Engine thread; before any request finds the model.
   void SetWeights(std::shared_ptr<const BackendModel> made);
 
-  Engine::ModelInfo info;
+  ModelInfo info;
   std::string kv_format;  // BackendModel::kv_format
   std::shared_ptr<const BackendModel> weights;
   std::atomic<bool> removed{false};  // set once, by the registry

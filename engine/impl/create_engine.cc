@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "engine/impl/engine_impl.h"
 #include "spdlog/spdlog.h"
 

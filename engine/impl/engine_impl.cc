@@ -150,7 +150,7 @@ EngineImpl::~EngineImpl() {
   }
 }
 
-std::vector<Engine::ModelInfo> EngineImpl::Models() const {
+std::vector<ModelInfo> EngineImpl::Models() const {
   std::vector<ModelInfo> infos;
   for (const auto& model : models_->models()) {
     infos.push_back(model->info);

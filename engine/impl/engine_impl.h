@@ -14,12 +14,12 @@
 
 #include "base/mutex.h"
 #include "base/worker_thread.h"
+#include "engine/api/engine.h"
 #include "engine/context/context_loader.h"
 #include "engine/context/context_registry.h"
 #include "engine/context/encoded_contexts.h"
 #include "engine/context/model_registry.h"
 #include "engine/data/live_limits.h"
-#include "engine/engine.h"
 #include "engine/loop/engine_loop.h"
 #include "engine/loop/inbox.h"
 #include "engine/session/session.h"

@@ -14,7 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "engine/request.h"
+#include "engine/api/call_context.h"
 
 namespace chorale {
 

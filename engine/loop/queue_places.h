@@ -11,7 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
-#include "engine/request.h"
+#include "engine/api/call_context.h"
 #include "engine/session/call_control.h"
 
 namespace chorale {

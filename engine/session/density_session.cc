@@ -30,7 +30,7 @@ absl::Status ValidateModelRange(const std::vector<double>& y, const FeatureTrans
 
 DensitySession::DensitySession(CallStart start, const SessionEnvironment* environment,
                                std::shared_ptr<const LogDensityRequest> request,
-                               Engine::Callback<LogDensityResult> done)
+                               Callback<LogDensityResult> done)
     : TiledSession(std::move(start), environment, WorkKind::kDensity),
       request_(std::move(request)),
       done_(std::move(done)) {}

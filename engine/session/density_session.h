@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/api/call.h"
 #include "engine/data/limits.h"
-#include "engine/engine.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
@@ -19,8 +19,7 @@ class DensitySession : public TiledSession<TileSlot<DensityWork>> {
  public:
   // `request->seed` is not 0 when there are random orders.
   DensitySession(CallStart start, const SessionEnvironment* environment,
-                 std::shared_ptr<const LogDensityRequest> request,
-                 Engine::Callback<LogDensityResult> done);
+                 std::shared_ptr<const LogDensityRequest> request, Callback<LogDensityResult> done);
 
   static Preparation Prepare(std::shared_ptr<const LogDensityRequest> request, const Limits* limits,
                              const Backend* backend);
@@ -41,7 +40,7 @@ class DensitySession : public TiledSession<TileSlot<DensityWork>> {
   void Average();
 
   const std::shared_ptr<const LogDensityRequest> request_;
-  const Engine::Callback<LogDensityResult> done_;
+  const Callback<LogDensityResult> done_;
   uint64_t random_key_ = 0;
   std::vector<double> path_log_density_;  // [B * R], user's units
   LogDensityResult result_;

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/api/request.h"
 #include "engine/backend/backend.h"
 #include "engine/data/feature_transform.h"
-#include "engine/request.h"
 
 namespace chorale {
 

@@ -25,7 +25,7 @@ void CopyRows(const std::vector<double>& part, int64_t first_row, int64_t width,
 
 PredictSession::PredictSession(CallStart start, const SessionEnvironment* environment,
                                std::shared_ptr<const PredictRequest> request,
-                               Engine::Callback<PredictResult> done)
+                               Callback<PredictResult> done)
     : TiledSession(std::move(start), environment, WorkKind::kPredict),
       request_(std::move(request)),
       done_(std::move(done)) {}

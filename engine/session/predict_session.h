@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "engine/api/call.h"
 #include "engine/data/limits.h"
-#include "engine/engine.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
@@ -18,8 +18,7 @@ namespace chorale {
 class PredictSession : public TiledSession<TileSlot<PredictWork>> {
  public:
   PredictSession(CallStart start, const SessionEnvironment* environment,
-                 std::shared_ptr<const PredictRequest> request,
-                 Engine::Callback<PredictResult> done);
+                 std::shared_ptr<const PredictRequest> request, Callback<PredictResult> done);
 
   static Preparation Prepare(std::shared_ptr<const PredictRequest> request, const Limits* limits,
                              const Backend* backend);
@@ -38,7 +37,7 @@ class PredictSession : public TiledSession<TileSlot<PredictWork>> {
   void Store(int64_t first_row, const PredictResult& summary);
 
   const std::shared_ptr<const PredictRequest> request_;
-  const Engine::Callback<PredictResult> done_;
+  const Callback<PredictResult> done_;
   int64_t awaiting_summary_ = 0;  // tiles handed over
   int64_t summarised_rows_ = 0;
   PredictResult result_;

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engine/request.h"
+#include "engine/api/request.h"
 
 namespace chorale {
 

@@ -4,10 +4,10 @@
 #define CHORALE_ENGINE_SESSION_REQUEST_VALIDATION_H_
 
 #include "absl/status/status.h"
+#include "engine/api/request.h"
 #include "engine/backend/backend.h"
 #include "engine/data/limits.h"
 #include "engine/model/model_config.h"
-#include "engine/request.h"
 
 namespace chorale {
 

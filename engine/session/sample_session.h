@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/api/call.h"
 #include "engine/data/limits.h"
-#include "engine/engine.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {

@@ -7,7 +7,7 @@ namespace chorale {
 Preparation WarmSession::Prepare(const std::shared_ptr<const WarmRequest>& /*request*/,
                                  const Limits* /*limits*/, const Backend* backend) {
   Preparation preparation;
-  preparation.check = [backend](const ContextRecord& record, const Engine::ModelInfo& model) {
+  preparation.check = [backend](const ContextRecord& record, const ModelInfo& model) {
     return ValidateContextBytes("name", model.config, record.rows, *backend,
                                 backend->context_pool_bytes());
   };

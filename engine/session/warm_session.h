@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "engine/api/call.h"
 #include "engine/data/limits.h"
-#include "engine/engine.h"
 #include "engine/session/session.h"
 
 namespace chorale {
@@ -15,7 +15,7 @@ namespace chorale {
 class WarmSession : public Session {
  public:
   WarmSession(CallStart start, const SessionEnvironment* environment,
-              const std::shared_ptr<const WarmRequest>& request, Engine::Callback<ContextInfo> done)
+              const std::shared_ptr<const WarmRequest>& request, Callback<ContextInfo> done)
       : Session(std::move(start), environment),
         residency_(request->residency),
         done_(std::move(done)) {}
@@ -30,7 +30,7 @@ class WarmSession : public Session {
 
  private:
   const Residency residency_;
-  const Engine::Callback<ContextInfo> done_;
+  const Callback<ContextInfo> done_;
 };
 
 }  // namespace chorale

@@ -7,7 +7,7 @@
 
 namespace chorale {
 
-absl::Status FillModelPage(std::vector<Engine::ModelInfo> models, int64_t page_size,
+absl::Status FillModelPage(std::vector<ModelInfo> models, int64_t page_size,
                            const std::string& page_token, v1::ListModelsResponse* response) {
   std::sort(models.begin(), models.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });

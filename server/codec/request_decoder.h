@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "chorale/v1/chorale.pb.h"
+#include "engine/api/request.h"
 #include "engine/data/limits.h"
-#include "engine/request.h"
 
 namespace chorale {
 

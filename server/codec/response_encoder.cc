@@ -101,7 +101,7 @@ void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextRespo
   EncodeWarnings(outcome.notes, message->mutable_warnings());
 }
 
-void EncodeModel(const Engine::ModelInfo& info, v1::Model* message) {
+void EncodeModel(const ModelInfo& info, v1::Model* message) {
   const ModelConfig& config = info.config;
   message->set_name(ModelName(info.name));
   message->set_model_type(config.model_type);

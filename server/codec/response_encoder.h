@@ -5,15 +5,15 @@
 #include <cstdint>
 
 #include "chorale/v1/chorale.pb.h"
-#include "engine/engine.h"
-#include "engine/request.h"
+#include "engine/api/model_info.h"
+#include "engine/api/request.h"
 
 namespace chorale {
 
 void EncodeContext(const ContextInfo& info, v1::Context* message);
 void EncodeContextPage(const ContextInfoPage& page, v1::ListContextsResponse* message);
 void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextResponse* message);
-void EncodeModel(const Engine::ModelInfo& info, v1::Model* message);
+void EncodeModel(const ModelInfo& info, v1::Model* message);
 void EncodePredict(const PredictResult& result, v1::PredictResponse* message);
 void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* message);
 void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message);

@@ -47,8 +47,8 @@ absl::Status RunBlocking(const Environment& environment, ReactorPtr reactor, Tas
 // An engine callback that encodes and sends the result on the reply executor, to unburden the
 // engine thread.
 template <typename Result, typename Response>
-Engine::Callback<Result> Reply(const Environment& environment, ReactorPtr reactor,
-                               void (*encode)(const Result&, Response*)) {
+Callback<Result> Reply(const Environment& environment, ReactorPtr reactor,
+                       void (*encode)(const Result&, Response*)) {
   return [&environment, reactor = std::move(reactor), encode](absl::StatusOr<Result> result) {
     (void)environment.replies->TryRun(reactor->live().client(),
                                       [reactor, encode, result = std::move(result)] {
@@ -148,7 +148,7 @@ absl::Status LogDensity(const Environment& environment, const ReactorPtr& reacto
 absl::Status GetModel(const Environment& environment, const ReactorPtr& reactor,
                       const v1::GetModelRequest& request) {
   ASSIGN_OR_RETURN(std::string name, ParseModelName(request.name(), "name"));
-  for (const Engine::ModelInfo& info : environment.engine->Models()) {
+  for (const ModelInfo& info : environment.engine->Models()) {
     if (info.name != name) continue;
     v1::Model response;
     EncodeModel(info, &response);

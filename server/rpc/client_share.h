@@ -2,7 +2,7 @@
 #ifndef CHORALE_SERVER_RPC_CLIENT_SHARE_H_
 #define CHORALE_SERVER_RPC_CLIENT_SHARE_H_
 
-#include "engine/call_context.h"
+#include "engine/api/call_context.h"
 #include "server/net/peer_address.h"
 #include "server/security/caller.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/engine.h"
+#include "engine/api/request.h"
 #include "server/codec/dataset_assembler.h"
 #include "server/rpc/byte_budget.h"
 #include "server/rpc/reactor.h"

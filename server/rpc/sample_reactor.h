@@ -14,7 +14,8 @@
 #include "absl/status/status.h"
 #include "base/mutex.h"
 #include "chorale/v1/chorale.pb.h"
-#include "engine/engine.h"
+#include "engine/api/call.h"
+#include "engine/api/request.h"
 #include "server/rpc/reactor.h"
 #include "server/rpc/service_environment.h"
 

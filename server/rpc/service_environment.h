@@ -7,8 +7,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "engine/api/engine.h"
 #include "engine/data/live_limits.h"
-#include "engine/engine.h"
 #include "server/lifecycle/executor.h"
 #include "server/rpc/byte_budget.h"
 #include "server/rpc/reactor_registry.h"

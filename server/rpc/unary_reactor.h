@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "base/mutex.h"
-#include "engine/engine.h"
+#include "engine/api/call.h"
 #include "server/rpc/reactor.h"
 
 namespace chorale {

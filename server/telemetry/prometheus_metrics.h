@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "engine/metrics_sink.h"
+#include "engine/api/metrics_sink.h"
 #include "server/telemetry/method.h"
 #include "server/telemetry/tenant_metrics.h"
 

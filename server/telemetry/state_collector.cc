@@ -138,7 +138,7 @@ void AddEngine(const Engine* engine, Page* page) {
             {{"backend", backend.backend},
              {"device", backend.device},
              {"threads", absl::StrCat(backend.threads)}});
-  for (const Engine::ModelInfo& model : engine->Models()) {
+  for (const ModelInfo& model : engine->Models()) {
     page->Add("chorale_model_info", 1,
               {{"model", model.name},
                {"digest", model.digest},

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "engine/call_report.h"
+#include "engine/api/call_report.h"
 #include "server/telemetry/logging.h"
 #include "server/telemetry/method.h"
 #include "server/tracing/trace_context.h"

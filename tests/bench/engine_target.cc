@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "server/build_engine.h"
 #include "server/server_options.h"
 #include "server/telemetry/logging.h"

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/api/engine.h"
 #include "engine/backend/cpu/backend.h"
 #include "engine/backend/flop_model.h"
-#include "engine/engine.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backend/test_model.h"
 #include "tests/engine/engine_fixture.h"

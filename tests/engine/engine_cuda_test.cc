@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/api/engine.h"
 #include "engine/backend/cuda/backend.h"
-#include "engine/engine.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/runtime/runtime.h"
 #include "tests/engine/backend/test_model.h"

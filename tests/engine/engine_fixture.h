@@ -14,7 +14,7 @@
 
 #include "base/mutex.h"
 #include "base/notification.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"
@@ -102,7 +102,7 @@ class RecordingMetrics : public MetricsSink {
 template <typename Result>
 class Answer {
  public:
-  Engine::Callback<Result> callback() {
+  Callback<Result> callback() {
     return [state = state_](absl::StatusOr<Result> result) {
       MutexLock lock(&state->mutex);
       EXPECT_FALSE(state->result.has_value()) << "a callback came twice";

@@ -52,7 +52,7 @@ class EngineModelsTest : public EngineFixture {
   }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
-    for (const Engine::ModelInfo& info : engine_->Models()) {
+    for (const ModelInfo& info : engine_->Models()) {
       EXPECT_EQ(info.is_default, names.empty());
       names.push_back(info.name);
     }

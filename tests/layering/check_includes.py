@@ -63,32 +63,37 @@ FOLDERS = {
         'kernels/cpu/target.h kernels/cuda/layout kernels/cuda/products kernels/cuda/runtime '
         'kernels/cuda/wide kernels/ops',
     'engine/backend/cuda_plugin': 'engine/backend/backend.h engine/backend/cuda/backend.h',
-    'engine': 'engine/backend/backend.h engine/data engine/model engine/store',
+    # Only engine/impl and the server may include all of it: nothing below has engine.h.
+    'engine/api': 'engine/backend/backend.h engine/data engine/model engine/store',
     'engine/memory': 'engine/backend/backend.h',
     'engine/context':
-        'engine engine/backend/backend.h engine/backend/flop_model.h engine/data engine/memory '
-        'engine/model engine/store',
+        'engine/api/metrics_sink.h engine/api/model_info.h engine/api/request.h '
+        'engine/api/stats.h engine/backend/backend.h engine/backend/flop_model.h engine/data '
+        'engine/memory engine/model engine/store',
     'engine/session':
-        'engine engine/backend/backend.h engine/backend/flop_model.h engine/context engine/data '
-        'engine/memory engine/model '
+        'engine/api/call.h engine/api/call_context.h engine/api/call_report.h '
+        'engine/api/metrics_sink.h engine/api/request.h engine/backend/backend.h '
+        'engine/backend/flop_model.h engine/context engine/data engine/memory engine/model '
         'kernels/ops',
     'engine/loop':
-        'engine engine/backend/backend.h engine/context engine/memory engine/session',
+        'engine/api/call_context.h engine/api/engine_options.h engine/api/metrics_sink.h '
+        'engine/api/stats.h engine/backend/backend.h engine/context engine/memory engine/session',
     'engine/impl':
-        'engine engine/context engine/data/live_limits.h engine/loop engine/session',
+        'engine/api engine/context engine/data/live_limits.h engine/loop engine/session',
 
     'server/config': '',
-    'server/telemetry': 'engine',
-    'server/tracing': 'engine proto server/telemetry',
-    'server/lifecycle': 'engine server/telemetry',
+    'server/telemetry': 'engine/api',
+    'server/tracing': 'engine/api proto server/telemetry',
+    'server/lifecycle': 'server/telemetry',
     'server/net': '',
     'server/listener': 'server/net server/telemetry',
-    'server/codec': 'engine engine/data proto server/telemetry',
+    'server/codec': 'engine/api engine/data proto server/telemetry',
     'server/security': 'server/config server/net server/telemetry',
-    'server/rpc': 'engine engine/data proto server/codec server/lifecycle server/net server/security '
+    'server/rpc':
+        'engine/api engine/data proto server/codec server/lifecycle server/net server/security '
         'server/telemetry server/tracing',
     'server':
-        'engine engine/backend/backend.h engine/backend/cpu/backend.h '
+        'engine/api engine/backend/backend.h engine/backend/cpu/backend.h '
         'engine/backend/cuda_plugin/load_cuda_backend.h engine/data engine/model engine/store '
         'server/config server/lifecycle server/listener server/rpc server/security '
         'server/telemetry server/tracing',

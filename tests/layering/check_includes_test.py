@@ -28,30 +28,32 @@ class CheckIncludesTest(unittest.TestCase):
         self.write('base/mutex.h', '<mutex>', '"absl/time/time.h"')
         self.write('kernels/ops/linear.h', '<cstdint>', '"absl/status/status.h"', '"base/mutex.h"')
         self.write('engine/backend/backend.h', '"base/mutex.h"')
-        self.write('engine/engine.h', '"engine/backend/backend.h"')
-        self.write('engine/session/a.h', '"engine/engine.h"', '"kernels/ops/linear.h"')
+        self.write('engine/api/engine.h', '"engine/backend/backend.h"')
+        self.write('engine/api/call.h')
+        self.write('engine/session/a.h', '"engine/api/call.h"', '"kernels/ops/linear.h"')
         self.write('engine/session/b.h', '"engine/session/a.h"')
-        self.write('server/codec/a.h', '"engine/engine.h"', '<grpcpp/grpcpp.h>',
+        self.write('server/codec/a.h', '"engine/api/engine.h"', '<grpcpp/grpcpp.h>',
                    '"chorale/v1/chorale.pb.h"')
         self.write('client/cpp/client.h', '"chorale/v1/chorale.grpc.pb.h"')
         self.assertEqual(self.check(), [])
 
     def test_every_forbidden_edge_is_found(self):
         edges = {
-            'base/a.cc': ('engine/x.h', 'kernels/ops/x.h', 'spdlog/spdlog.h', 'fcntl.h'),
-            'kernels/cpu/a.cc': ('engine/x.h', 'kernels/cuda/ptx/x.h', 'grpcpp/grpcpp.h',
+            'base/a.cc': ('engine/api/x.h', 'kernels/ops/x.h', 'spdlog/spdlog.h', 'fcntl.h'),
+            'kernels/cpu/a.cc': ('engine/api/x.h', 'kernels/cuda/ptx/x.h', 'grpcpp/grpcpp.h',
                                  'absl/container/flat_hash_map.h', 'Random123/philox.h'),
             'kernels/cuda/ptx/a.cuh': ('kernels/cuda/layer/x.h', 'kernels/ops/x.h',
                                        'cuda_runtime_api.h'),
-            'engine/a.cc': ('server/x.h', 'engine/session/x.h', 'engine/backend/x.h',
+            'engine/api/a.cc': ('server/x.h', 'engine/session/x.h', 'engine/backend/x.h',
                             'grpcpp/grpcpp.h', 'google/protobuf/message.h', 'sqlite3.h',
                             'prometheus/counter.h', 'chorale/v1/chorale.pb.h', 'tests/x.h'),
-            'engine/data/a.cc': ('engine/model/x.h', 'engine/x.h', 'engine/store/x.h'),
-            'engine/session/a.cc': ('engine/impl/x.h', 'engine/loop/x.h', 'engine/store/x.h'),
+            'engine/data/a.cc': ('engine/model/x.h', 'engine/api/x.h', 'engine/store/x.h'),
+            'engine/session/a.cc': ('engine/api/x.h', 'engine/impl/x.h', 'engine/loop/x.h',
+                                    'engine/store/x.h'),
             'engine/backend/cpu/a.cc': ('engine/backend/cuda/x.h', 'kernels/cpu/x.h'),
-            'engine/backend/a.cc': ('engine/backend/cpu/x.h', 'engine/store/x.h', 'engine/x.h'),
+            'engine/backend/a.cc': ('engine/backend/cpu/x.h', 'engine/store/x.h', 'engine/api/x.h'),
             'server/rpc/a.cc': ('client/cpp/x.h', 'kernels/ops/x.h', 'server/x.h', 'CLI/CLI.hpp'),
-            'client/cpp/a.cc': ('client/cli/x.h', 'engine/x.h', 'prometheus/counter.h'),
+            'client/cpp/a.cc': ('client/cli/x.h', 'engine/api/x.h', 'prometheus/counter.h'),
         }
         for includes in edges.values():
             for include in includes:
@@ -76,11 +78,19 @@ class CheckIncludesTest(unittest.TestCase):
         self.write('engine/data/a.cc', '"engine/model/model_config.h"')
         self.assertEqual(self.check(), [])
 
+    def test_the_engine_s_interface_is_not_included_below_it(self):
+        self.write('engine/api/engine.h')
+        for folder in ('engine/context', 'engine/session', 'engine/loop'):
+            self.write(f'{folder}/a.h', '"engine/api/engine.h"')
+            self.assertIn(f'{folder}/a.h:1: must not include "engine/api/engine.h"', self.check())
+        self.write('engine/impl/a.h', '"engine/api/engine.h"')
+        self.assertFalse(any(line.startswith('engine/impl') for line in self.check()))
+
     def test_angle_brackets_and_spaces_do_not_hide_an_edge(self):
-        self.write('engine/x.h')
+        self.write('engine/api/x.h')
         self.write('base/a.cc')
-        (self.root / 'base/a.cc').write_text('  #  include <engine/x.h>\n', encoding='utf-8')
-        self.assertEqual(self.check(), ['base/a.cc:1: must not include "engine/x.h"'])
+        (self.root / 'base/a.cc').write_text('  #  include <engine/api/x.h>\n', encoding='utf-8')
+        self.assertEqual(self.check(), ['base/a.cc:1: must not include "engine/api/x.h"'])
 
     def test_a_header_that_does_not_exist_is_named(self):
         self.write('server/a.cc', '"engine/gone.h"')
@@ -99,7 +109,7 @@ class CheckIncludesTest(unittest.TestCase):
         self.write('engine/data/x.h', '"engine/store/x.h"')
         self.write('engine/store/y.h', '"engine/data/y.h"')
         self.write('engine/data/y.h')
-        self.write('engine/engine.h', '"engine/store/y.h"')
+        self.write('engine/api/engine.h', '"engine/store/y.h"')
         self.assertEqual(self.check(),
                          ['engine/data/x.h:1: must not include "engine/store/x.h"',
                           'cycle: engine/store -> engine/data -> engine/store'])
@@ -122,9 +132,9 @@ class CheckIncludesTest(unittest.TestCase):
 
     def test_exit_code(self):
         script = check_includes.__file__
-        self.write('engine/x.h')
+        self.write('engine/api/x.h')
         self.assertEqual(subprocess.run([sys.executable, script, self.root]).returncode, 0)
-        self.write('base/a.cc', '"engine/x.h"')
+        self.write('base/a.cc', '"engine/api/x.h"')
         run = subprocess.run([sys.executable, script, self.root], capture_output=True, text=True)
         self.assertEqual(run.returncode, 1)
         self.assertIn('base/a.cc:1', run.stdout)

@@ -13,7 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
-#include "engine/engine.h"
+#include "engine/api/engine.h"
 #include "tests/eventually.h"
 
 namespace chorale {

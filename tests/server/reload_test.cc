@@ -64,7 +64,7 @@ class ReloadTest : public ServerFixture {
   }
   std::vector<std::string> Models() {
     std::vector<std::string> names;
-    for (const Engine::ModelInfo& info : engine_->Models()) names.push_back(info.name);
+    for (const ModelInfo& info : engine_->Models()) names.push_back(info.name);
     return names;
   }
   static StartCheck CheckTheFiles(const ProgramOptions& options) {

@@ -39,7 +39,7 @@ class UpdateModelsTest : public ::testing::Test {
   }
   std::vector<std::string> Names() {
     std::vector<std::string> names;
-    for (const Engine::ModelInfo& info : engine_.Models()) names.push_back(info.name);
+    for (const ModelInfo& info : engine_.Models()) names.push_back(info.name);
     return names;
   }
 

@@ -39,7 +39,7 @@ class PreparationTest : public ::testing::Test {
   const std::unique_ptr<Backend> backend_;
   const std::shared_ptr<RequestBase> request_ = std::make_shared<RequestBase>();
   ContextRecord record_;
-  Engine::ModelInfo model_;
+  ModelInfo model_;
 };
 
 TEST_F(PreparationTest, TheRecordAloneTellsWhatIsWrong) {

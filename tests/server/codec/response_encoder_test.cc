@@ -212,8 +212,8 @@ TEST(ResponseEncoderTest, BytesPerPathBoundTheMessage) {
   }
 }
 
-std::vector<Engine::ModelInfo> ThreeModels() {
-  std::vector<Engine::ModelInfo> models(3);
+std::vector<ModelInfo> ThreeModels() {
+  std::vector<ModelInfo> models(3);
   models[0].name = "c";
   models[0].is_default = true;
   models[0].config.model_type = "ar_tabpfn";

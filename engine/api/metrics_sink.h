@@ -1,7 +1,7 @@
 // What the engine reports about itself as it happens. The server turns it into Prometheus metrics;
 // tests record. What is a state and not an event is in EngineStats.
-#ifndef CHORALE_ENGINE_METRICS_SINK_H_
-#define CHORALE_ENGINE_METRICS_SINK_H_
+#ifndef CHORALE_ENGINE_API_METRICS_SINK_H_
+#define CHORALE_ENGINE_API_METRICS_SINK_H_
 
 #include <cstdint>
 #include <string>
@@ -63,4 +63,4 @@ class MetricsSink {
 
 }  // namespace chorale
 
-#endif  // CHORALE_ENGINE_METRICS_SINK_H_
+#endif  // CHORALE_ENGINE_API_METRICS_SINK_H_

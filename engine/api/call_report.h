@@ -1,6 +1,6 @@
 // What the engine tells about a call at its end, for logs and traces.
-#ifndef CHORALE_ENGINE_CALL_REPORT_H_
-#define CHORALE_ENGINE_CALL_REPORT_H_
+#ifndef CHORALE_ENGINE_API_CALL_REPORT_H_
+#define CHORALE_ENGINE_API_CALL_REPORT_H_
 
 #include <cstdint>
 #include <functional>
@@ -49,4 +49,4 @@ using CallReporter = std::function<void(const CallReport&)>;
 
 }  // namespace chorale
 
-#endif  // CHORALE_ENGINE_CALL_REPORT_H_
+#endif  // CHORALE_ENGINE_API_CALL_REPORT_H_

@@ -3,143 +3,34 @@
 // One thread (the engine thread) schedules and launches all work on the backend; one loader thread
 // reads datasets from the store. Every public method may be called from any thread. Methods marked
 // BLOCKING wait for the disk; the others return immediately.
-#ifndef CHORALE_ENGINE_ENGINE_H_
-#define CHORALE_ENGINE_ENGINE_H_
+#ifndef CHORALE_ENGINE_API_ENGINE_H_
+#define CHORALE_ENGINE_API_ENGINE_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/api/call.h"
+#include "engine/api/call_context.h"
+#include "engine/api/engine_options.h"
+#include "engine/api/metrics_sink.h"
+#include "engine/api/model_info.h"
+#include "engine/api/request.h"
+#include "engine/api/stats.h"
 #include "engine/backend/backend.h"
-#include "engine/call_context.h"
-#include "engine/context_counts.h"
 #include "engine/data/limits.h"
 #include "engine/data/table.h"
-#include "engine/metrics_sink.h"
 #include "engine/model/model.h"
-#include "engine/request.h"
 #include "engine/store/context_store.h"
 
 namespace chorale {
 
-struct EngineOptions {
-  Limits limits;
-  int64_t max_queued = 256;  // requests waiting for admission
-  absl::Duration max_queue_wait = absl::Seconds(30);
-  absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
-  int64_t max_unacknowledged_values = 65'536;     // per Sample stream; see Call::Acknowledge
-  // A Sample that waits for Call::Acknowledge for this time ends with ResourceExhausted.
-  absl::Duration max_unread = absl::Seconds(60);
-  int64_t max_running = 256;  // requests admitted at a time; bounds their host memory
-  // Host memory for the data of newly registered contexts, which is kept for their first request.
-  // If the memory is full, the oldest data is dropped, and read from the store when it is needed.
-  int64_t max_registered_bytes = int64_t{256} << 20;
-  // The target duration of a tick, and the maximum number of slices per tick; 0: the backend's
-  // default.
-  absl::Duration target_tick = absl::ZeroDuration();
-  int64_t max_slices_per_tick = 0;
-  // The folder for files of encoded contexts, and the limit of their total size; 0: no files.
-  std::string context_files_folder;
-  int64_t max_context_file_bytes = 0;
-};
-
-// Receives the results of one Sample, on the engine thread. It must not block, and must not call
-// the engine except through Call. OnDone is called exactly once, and last.
-class SampleObserver {
- public:
-  virtual ~SampleObserver() = default;
-  virtual void OnBlock(SampleBlock block) = 0;
-  virtual void OnDone(const absl::Status& status, const SampleSummary& summary) = 0;
-};
-
-// A request in flight. Thread-safe; may outlive the engine and be dropped at any time.
-class Call {
- public:
-  virtual ~Call() = default;
-  // Stops the request within one tick; the observer or callback then receives CANCELLED. No-op
-  // after the end of the request.
-  virtual void Cancel() = 0;
-  // Reports that `values` values of the delivered blocks were passed on. The engine does not
-  // advance a Sample with more than EngineOptions::max_unacknowledged_values outstanding values: a
-  // slow reader slows only itself.
-  virtual void Acknowledge(int64_t values) = 0;
-};
-
-struct RegisterOutcome {
-  ContextInfo context;
-  PutOutcome outcome = PutOutcome::kCreated;
-  std::vector<ColumnNote> notes;  // of the dataset
-};
-
-// The size of the context while it is resident; 0: its model is not served.
-struct ContextSize {
-  std::string tenant;
-  std::string name;
-  int64_t resident_bytes = 0;
-};
-
-struct ContextInfoPage {
-  std::vector<ContextInfo> contexts;
-  std::string next_page_token;
-};
-
-// The state of the engine, at most a tick old.
-struct EngineStats {
-  // Requests that are admitted, and requests that wait for admission.
-  int64_t running = 0;
-  int64_t queued = 0;
-  // Clients (ClientShare) whose requests wait for admission, and the largest share of a single
-  // client, 0 to 1: its share of the buffer pool or of EngineOptions::max_running, whichever is
-  // larger.
-  int64_t waiting_clients = 0;
-  double largest_client_share = 0;
-  // The pending work of all requests, including contexts to be encoded: its duration at the rate of
-  // the last seconds, the values to draw, the values whose density is to be computed, and the rows
-  // to predict. At most 0.1 s older than the rest.
-  absl::Duration backlog_time;
-  int64_t backlog_values = 0;
-  // The time since the engine thread began its last tick; zero while the engine is idle.
-  absl::Duration tick_age;
-  int64_t summary_queue = 0;  // tiles of predictions that wait for the summary thread
-
-  ContextCounts contexts;
-  int64_t resident_contexts = 0;
-  // Memory in use, of the pools of PoolSizes.
-  int64_t resident_bytes = 0;
-  int64_t buffer_bytes = 0;
-  int64_t encode_bytes = 0;
-  int64_t registration_bytes = 0;  // see EngineOptions::max_registered_bytes
-  // An upper estimate of the host memory that reading and encoding contexts needs in addition to
-  // the pools.
-  int64_t loading_bytes = 0;
-};
-
-// A configured model that the server skips.
-struct LeftOutModel {
-  std::string name;
-  std::string reason;  // a sentence with the remedy
-};
-
-// Bytes; 0 for a pool that the backend does not have.
-struct PoolSizes {
-  int64_t context = 0;
-  int64_t buffer = 0;
-  int64_t encode = 0;
-  int64_t host_context = 0;
-  int64_t registration = 0;
-};
-
 class Engine {
  public:
-  template <typename Result>
-  using Callback = std::function<void(absl::StatusOr<Result>)>;  // on the engine thread, once
-
   // Requires at least one model; the first one is the default. `metrics` must outlive the engine,
   // and may be null.
   //
@@ -155,15 +46,6 @@ class Engine {
   virtual ~Engine() = default;
 
   // --- Models -------------------------------------------------------------------------------
-  struct ModelInfo {
-    std::string name;
-    ModelConfig config;
-    std::string digest;
-    int64_t parameters = 0;
-    bool is_default = false;
-    int64_t resident_bytes_per_row = 0;  // approximate size in the context pool
-    std::string form = {};               // BackendModel::form
-  };
   virtual std::vector<ModelInfo> Models() const = 0;
 
   // BLOCKING, also for the engine thread: running sessions pause while it prepares the weights.
@@ -257,4 +139,4 @@ class Engine {
 
 }  // namespace chorale
 
-#endif  // CHORALE_ENGINE_ENGINE_H_
+#endif  // CHORALE_ENGINE_API_ENGINE_H_

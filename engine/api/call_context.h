@@ -1,12 +1,12 @@
 // The part of a call that is not its request: the caller, and the terms of the call.
-#ifndef CHORALE_ENGINE_CALL_CONTEXT_H_
-#define CHORALE_ENGINE_CALL_CONTEXT_H_
+#ifndef CHORALE_ENGINE_API_CALL_CONTEXT_H_
+#define CHORALE_ENGINE_API_CALL_CONTEXT_H_
 
 #include <cstdint>
 #include <string>
 
 #include "absl/time/time.h"
-#include "engine/call_report.h"
+#include "engine/api/call_report.h"
 
 namespace chorale {
 
@@ -30,4 +30,4 @@ struct CallContext {
 
 }  // namespace chorale
 
-#endif  // CHORALE_ENGINE_CALL_CONTEXT_H_
+#endif  // CHORALE_ENGINE_API_CALL_CONTEXT_H_

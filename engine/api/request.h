@@ -1,7 +1,7 @@
 // The engine's requests and results, without gRPC and Protobuf. Tables, values and densities are in
 // the user's units.
-#ifndef CHORALE_ENGINE_REQUEST_H_
-#define CHORALE_ENGINE_REQUEST_H_
+#ifndef CHORALE_ENGINE_API_REQUEST_H_
+#define CHORALE_ENGINE_API_REQUEST_H_
 
 #include <cstdint>
 #include <string>
@@ -149,6 +149,24 @@ struct ContextInfo {
   int64_t resident_bytes = 0;  // size while resident
 };
 
+struct ContextInfoPage {
+  std::vector<ContextInfo> contexts;
+  std::string next_page_token;
+};
+
+// The size of the context while it is resident; 0: its model is not served.
+struct ContextSize {
+  std::string tenant;
+  std::string name;
+  int64_t resident_bytes = 0;
+};
+
+struct RegisterOutcome {
+  ContextInfo context;
+  PutOutcome outcome = PutOutcome::kCreated;
+  std::vector<ColumnNote> notes;  // of the dataset
+};
+
 }  // namespace chorale
 
-#endif  // CHORALE_ENGINE_REQUEST_H_
+#endif  // CHORALE_ENGINE_API_REQUEST_H_
