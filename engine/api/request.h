@@ -79,16 +79,6 @@ struct WarmRequest {
   Residency residency = Residency::kUntilEvicted;
 };
 
-// Whether the response describes the values to which the target is snapped: if the target has such
-// values, and with densities, which refer to the continuous distribution.
-inline bool TellsOfSnapping(const PredictRequest& request) {
-  return request.snapping == Snapping::kOn && !request.quantiles.empty();
-}
-inline bool TellsOfSnapping(const SampleRequest& request) {
-  return request.snapping == Snapping::kOn;
-}
-inline bool TellsOfSnapping(const LogDensityRequest& /*request*/) { return true; }
-
 // Mixtures of n rows, [n, M] each, in the user's units. Weights sum to 1.
 struct Mixtures {
   int64_t components = 0;  // M

@@ -45,10 +45,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     const std::string& tenant, const std::string& name, const Preparation& preparation) {
   // More than one round only when the registration changes while it is read.
   while (true) {
-    if (auto known = registry_->Find(tenant, name)) {
-      RETURN_IF_ERROR(preparation.Check(*known));
-      return known;
-    }
+    if (auto known = registry_->Find(tenant, name)) return known;
     registry_->BeginLoad(tenant, name);
     absl::StatusOr<ContextRecord> record = store_->Get(tenant, name);
     if (!record.ok()) {
@@ -57,8 +54,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     const std::shared_ptr<const ServedModel> model =
         record->model.empty() ? nullptr : models_->Find(record->model);
     if (model == nullptr) return ModelNotServed(name, record->model);
-    RETURN_IF_ERROR(preparation.check(*record, model->info));
-    if (preparation.check_columns) RETURN_IF_ERROR(preparation.check_columns(*record));
+    RETURN_IF_ERROR(preparation.Check(*record, model->info));
     const Estimate estimate(&bytes_, kCopiesOfDataset * record->dataset_bytes);
     absl::StatusOr<std::string> bytes = store_->ReadDataset(tenant, name);
     absl::StatusOr<ContextRecord> again = store_->Get(tenant, name);

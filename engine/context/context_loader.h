@@ -27,8 +27,8 @@ class ContextLoader {
       : store_(store), models_(models), byte_counts_(byte_counts), registry_(registry) {}
 
   // The registration that the name stands for now. NotFound; FailedPrecondition when its model is
-  // not served; what Preparation::check says of it, before its dataset is read; errors of the
-  // store.
+  // not served; before its dataset is read, the error of Preparation::Check; errors of the store.
+  // A context that is in memory is not checked.
   absl::StatusOr<std::shared_ptr<const RegisteredContext>> Load(const std::string& tenant,
                                                                 const std::string& name,
                                                                 const Preparation& preparation);

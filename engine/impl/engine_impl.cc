@@ -12,6 +12,7 @@
 #include "engine/context/registration.h"
 #include "engine/session/density_session.h"
 #include "engine/session/predict_session.h"
+#include "engine/session/request_preparation.h"
 #include "engine/session/sample_session.h"
 #include "engine/session/warm_session.h"
 #include "spdlog/spdlog.h"
@@ -292,7 +293,7 @@ std::shared_ptr<Call> EngineImpl::StartSession(CallContext call, Request request
   CallStart start{next_call_++, std::make_shared<CallControl>(), MonotonicNow(), std::move(call)};
   auto control = start.control;
   auto shared = std::make_shared<const Request>(std::move(request));
-  auto preparation = SessionType::Prepare(shared, &limits_.Get(), backend_.get());
+  auto preparation = MakePreparation(shared, &limits_.Get(), backend_.get());
   return Submit(
       std::make_unique<SessionType>(std::move(start), &environment_, shared, std::move(receiver)),
       std::move(control), shared->context, std::move(preparation));
@@ -333,7 +334,8 @@ std::shared_ptr<Call> EngineImpl::LogDensity(CallContext call, LogDensityRequest
 
 std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
                                          std::shared_ptr<CallControl> control,
-                                         const std::string& context, Preparation preparation) {
+                                         const std::string& context,
+                                         std::shared_ptr<const Preparation> preparation) {
   auto call = std::make_shared<CallHandle>(control, inbox_);
   const uint64_t id = session->id();
   const std::string tenant = session->tenant();
@@ -354,8 +356,7 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
     return call;
   }
   if (auto known = registry_.Find(tenant, context)) {
-    const absl::Status checked = preparation.Check(*known);
-    absl::StatusOr<PreparedRequest> prepared = checked.ok() ? preparation.finish(known) : checked;
+    absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(known);
     if (prepared.ok()) registry_.Release(*known);
     inbox_->Push(command::Submit{std::move(session), std::move(prepared)});
     return call;
@@ -367,16 +368,17 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
 
 void EngineImpl::LookUp(uint64_t session, const std::string& client,
                         std::shared_ptr<CallControl> control, const std::string& tenant,
-                        const std::string& context, Preparation preparation) {
+                        const std::string& context,
+                        std::shared_ptr<const Preparation> preparation) {
   auto job = [this, session, control = std::move(control), tenant, context,
               preparation = std::move(preparation)] {
     if (control->ended || control->cancelled) return;
-    auto loaded = loader_.Load(tenant, context, preparation);
+    auto loaded = loader_.Load(tenant, context, *preparation);
     if (!loaded.ok()) {
       inbox_->Push(command::LookedUp{session, std::move(loaded).status(), nullptr});
       return;
     }
-    absl::StatusOr<PreparedRequest> prepared = preparation.finish(*loaded);
+    absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(*loaded);
     if (prepared.ok()) registry_.Release(**loaded);
     inbox_->Push(command::LookedUp{session, std::move(prepared), *loaded});
   };

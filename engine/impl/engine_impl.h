@@ -89,9 +89,10 @@ class EngineImpl : public Engine {
   std::shared_ptr<Call> StartSession(CallContext call, Request request, Receiver receiver);
   std::shared_ptr<Call> Submit(std::unique_ptr<Session> session,
                                std::shared_ptr<CallControl> control, const std::string& context,
-                               Preparation preparation);
+                               std::shared_ptr<const Preparation> preparation);
   void LookUp(uint64_t session, const std::string& client, std::shared_ptr<CallControl> control,
-              const std::string& tenant, const std::string& context, Preparation preparation);
+              const std::string& tenant, const std::string& context,
+              std::shared_ptr<const Preparation> preparation);
   // Both of Start. The engine thread's.
   absl::Status AddFirstModels(const std::vector<Model>& models,
                               std::vector<LeftOutModel>* left_out);

@@ -4,29 +4,11 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/error_details.h"
-#include "base/status_macros.h"
 #include "engine/session/mixture_results.h"
 #include "engine/session/random_key.h"
-#include "engine/session/request_validation.h"
 #include "engine/session/target_orders.h"
 
 namespace chorale {
-namespace {
-
-absl::Status ValidateModelRange(const std::vector<double>& y, const FeatureTransform& transform) {
-  for (size_t i = 0; i < y.size(); ++i) {
-    if (!std::isfinite(transform.ToModel(y[i]))) {
-      return InvalidField(
-          absl::StrCat("values[", i, "]"),
-          absl::StrCat("is ", y[i], "; its scaled value exceeds the range of the model's float32"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 DensitySession::DensitySession(CallStart start, const SessionEnvironment* environment,
                                std::shared_ptr<const LogDensityRequest> request,
@@ -34,18 +16,6 @@ DensitySession::DensitySession(CallStart start, const SessionEnvironment* enviro
     : TiledSession(std::move(start), environment, WorkKind::kDensity),
       request_(std::move(request)),
       done_(std::move(done)) {}
-
-Preparation DensitySession::Prepare(std::shared_ptr<const LogDensityRequest> request,
-                                    const Limits* limits, const Backend* backend) {
-  Preparation preparation = PrepareTargets(request, limits, backend, &ValidateLogDensity);
-  preparation.finish =
-      [request = std::move(request), finish = std::move(preparation.finish)](
-          std::shared_ptr<const RegisteredContext> context) -> absl::StatusOr<PreparedRequest> {
-    RETURN_IF_ERROR(ValidateModelRange(request->y, context->transform));
-    return finish(std::move(context));
-  };
-  return preparation;
-}
 
 void DensitySession::Start() {
   random_key_ = RandomKey(request_->seed, source());

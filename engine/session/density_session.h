@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/api/call.h"
-#include "engine/data/limits.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
@@ -20,9 +19,6 @@ class DensitySession : public TiledSession<TileSlot<DensityWork>> {
   // `request->seed` is not 0 when there are random orders.
   DensitySession(CallStart start, const SessionEnvironment* environment,
                  std::shared_ptr<const LogDensityRequest> request, Callback<LogDensityResult> done);
-
-  static Preparation Prepare(std::shared_ptr<const LogDensityRequest> request, const Limits* limits,
-                             const Backend* backend);
 
  protected:
   int64_t paths() const override { return request_->vectors * orders_per_vector(); }

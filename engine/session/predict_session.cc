@@ -5,7 +5,6 @@
 
 #include "base/monotonic_clock.h"
 #include "engine/session/mixture_results.h"
-#include "engine/session/request_validation.h"
 
 namespace chorale {
 namespace {
@@ -29,11 +28,6 @@ PredictSession::PredictSession(CallStart start, const SessionEnvironment* enviro
     : TiledSession(std::move(start), environment, WorkKind::kPredict),
       request_(std::move(request)),
       done_(std::move(done)) {}
-
-Preparation PredictSession::Prepare(std::shared_ptr<const PredictRequest> request,
-                                    const Limits* limits, const Backend* backend) {
-  return PrepareTargets(std::move(request), limits, backend, &ValidatePredict);
-}
 
 void PredictSession::Start() {
   const size_t rows = static_cast<size_t>(targets());

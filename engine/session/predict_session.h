@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "engine/api/call.h"
-#include "engine/data/limits.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
@@ -19,9 +18,6 @@ class PredictSession : public TiledSession<TileSlot<PredictWork>> {
  public:
   PredictSession(CallStart start, const SessionEnvironment* environment,
                  std::shared_ptr<const PredictRequest> request, Callback<PredictResult> done);
-
-  static Preparation Prepare(std::shared_ptr<const PredictRequest> request, const Limits* limits,
-                             const Backend* backend);
 
  protected:
   int64_t paths() const override { return targets(); }

@@ -121,7 +121,7 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
 
 }  // namespace
 
-absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
+absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
   RETURN_IF_ERROR(ValidateTargets(request.targets, limits));
   const int64_t targets = request.targets.rows();
@@ -150,8 +150,8 @@ absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& c
   return ValidateBufferBytes(targets, targets, WorkKind::kPredict, config, backend);
 }
 
-absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,
-                            const Limits& limits, const Backend& backend) {
+absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& config,
+                             const Limits& limits, const Backend& backend) {
   RETURN_IF_ERROR(ValidateTargets(request.targets, limits));
   const int64_t targets = request.targets.rows();
   RETURN_IF_ERROR(InRange("path_count", request.paths, 1, limits.max_paths));
@@ -160,8 +160,8 @@ absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& con
   return ValidateBufferBytes(targets, request.paths, WorkKind::kDecode, config, backend);
 }
 
-absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelConfig& config,
-                                const Limits& limits, const Backend& backend) {
+absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig& config,
+                             const Limits& limits, const Backend& backend) {
   RETURN_IF_ERROR(ValidateTargets(request.targets, limits));
   const int64_t targets = request.targets.rows();
   const int64_t values = static_cast<int64_t>(request.y.size());

@@ -11,13 +11,13 @@
 
 namespace chorale {
 
-// The context is checked in engine/context/preparation.h.
-absl::Status ValidatePredict(const PredictRequest& request, const ModelConfig& config,
+// The context is checked in engine/session/request_preparation.h.
+absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend);
-absl::Status ValidateSample(const SampleRequest& request, const ModelConfig& config,
-                            const Limits& limits, const Backend& backend);
-absl::Status ValidateLogDensity(const LogDensityRequest& request, const ModelConfig& config,
-                                const Limits& limits, const Backend& backend);
+absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& config,
+                             const Limits& limits, const Backend& backend);
+absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig& config,
+                             const Limits& limits, const Backend& backend);
 
 }  // namespace chorale
 

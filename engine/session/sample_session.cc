@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "engine/session/random_key.h"
-#include "engine/session/request_validation.h"
 #include "engine/session/target_orders.h"
 
 namespace chorale {
@@ -16,11 +15,6 @@ SampleSession::SampleSession(CallStart start, const SessionEnvironment* environm
     : TiledSession(std::move(start), environment, WorkKind::kDecode),
       request_(std::move(request)),
       observer_(std::move(observer)) {}
-
-Preparation SampleSession::Prepare(std::shared_ptr<const SampleRequest> request,
-                                   const Limits* limits, const Backend* backend) {
-  return PrepareTargets(std::move(request), limits, backend, &ValidateSample);
-}
 
 void SampleSession::Start() {
   random_key_ = RandomKey(request_->seed, source());

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/api/call.h"
-#include "engine/data/limits.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
@@ -25,9 +24,6 @@ class SampleSession : public TiledSession<SampleSlot> {
   SampleSession(CallStart start, const SessionEnvironment* environment,
                 std::shared_ptr<const SampleRequest> request,
                 std::shared_ptr<SampleObserver> observer);
-
-  static Preparation Prepare(std::shared_ptr<const SampleRequest> request, const Limits* limits,
-                             const Backend* backend);
   bool WaitsForReader() const override;
 
  protected:

@@ -1,21 +1,8 @@
 #include "engine/session/warm_session.h"
 
-#include "engine/context/context_bytes.h"
+#include <utility>
 
 namespace chorale {
-
-Preparation WarmSession::Prepare(const std::shared_ptr<const WarmRequest>& /*request*/,
-                                 const Limits* /*limits*/, const Backend* backend) {
-  Preparation preparation;
-  preparation.check = [backend](const ContextRecord& record, const ModelInfo& model) {
-    return ValidateContextBytes("name", model.config, record.rows, *backend,
-                                backend->context_pool_bytes());
-  };
-  preparation.finish = [](std::shared_ptr<const RegisteredContext> context) {
-    return PreparedRequest{std::move(context), FeatureMatrix()};
-  };
-  return preparation;
-}
 
 void WarmSession::ReleaseResources() {
   if (residency_ == Residency::kPinned && pin() && pin().resident() != nullptr) StayResident();

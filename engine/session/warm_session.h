@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "engine/api/call.h"
-#include "engine/data/limits.h"
 #include "engine/session/session.h"
 
 namespace chorale {
@@ -19,9 +18,6 @@ class WarmSession : public Session {
       : Session(std::move(start), environment),
         residency_(request->residency),
         done_(std::move(done)) {}
-
-  static Preparation Prepare(const std::shared_ptr<const WarmRequest>& request,
-                             const Limits* limits, const Backend* backend);
   void ReleaseResources() override;
 
  protected:

@@ -52,17 +52,17 @@ class RequestValidationTest : public ::testing::Test {
   std::string Sample(const std::function<void(SampleRequest&)>& change) const {
     SampleRequest request = GoodSample();
     change(request);
-    return ErrorField(ValidateSample(request, config_, limits_, *backend_));
+    return ErrorField(ValidateRequest(request, config_, limits_, *backend_));
   }
   std::string Density(const std::function<void(LogDensityRequest&)>& change) const {
     LogDensityRequest request = GoodDensity();
     change(request);
-    return ErrorField(ValidateLogDensity(request, config_, limits_, *backend_));
+    return ErrorField(ValidateRequest(request, config_, limits_, *backend_));
   }
   std::string Predict(const std::function<void(PredictRequest&)>& change) const {
     PredictRequest request = GoodPredict();
     change(request);
-    return ErrorField(ValidatePredict(request, config_, limits_, *backend_));
+    return ErrorField(ValidateRequest(request, config_, limits_, *backend_));
   }
 
   FakeBackendLog log_;
@@ -72,7 +72,7 @@ class RequestValidationTest : public ::testing::Test {
 };
 
 TEST_F(RequestValidationTest, Sample) {
-  EXPECT_TRUE(ValidateSample(GoodSample(), config_, limits_, *backend_).ok());
+  EXPECT_TRUE(ValidateRequest(GoodSample(), config_, limits_, *backend_).ok());
   EXPECT_EQ(Sample([](auto& r) { r.paths = 0; }), "path_count");
   EXPECT_EQ(Sample([](auto& r) { r.paths = -1; }), "path_count");
   EXPECT_EQ(Sample([](auto& r) { r.paths = 50; }), "");
@@ -98,13 +98,13 @@ TEST_F(RequestValidationTest, SampleThatCanNeverFitNamesNeededAndAvailableBytes)
   testing::FakeBackendOptions options;
   options.buffer_pool_bytes = 1000;
   const auto small = NewFakeBackend(options, &log_);
-  const absl::Status status = ValidateSample(GoodSample(), config_, limits_, *small);
+  const absl::Status status = ValidateRequest(GoodSample(), config_, limits_, *small);
   EXPECT_EQ(ErrorField(status), "targets");
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("1024 bytes"));
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("it has 1000"));
   SampleRequest fits = GoodSample();
   fits.paths = 3;
-  EXPECT_TRUE(ValidateSample(fits, config_, limits_, *small).ok());
+  EXPECT_TRUE(ValidateRequest(fits, config_, limits_, *small).ok());
 }
 
 TEST_F(RequestValidationTest, DensityThatCanNeverFitNamesTheTargets) {
@@ -112,10 +112,10 @@ TEST_F(RequestValidationTest, DensityThatCanNeverFitNamesTheTargets) {
   options.buffer_pool_bytes = 4 * 64;
   const auto small = NewFakeBackend(options, &log_);
   LogDensityRequest request = GoodDensity();
-  EXPECT_TRUE(ValidateLogDensity(request, config_, limits_, *small).ok());
+  EXPECT_TRUE(ValidateRequest(request, config_, limits_, *small).ok());
   request.targets = MakeTargets(5);
   request.vectors = 4;
-  const absl::Status status = ValidateLogDensity(request, config_, limits_, *small);
+  const absl::Status status = ValidateRequest(request, config_, limits_, *small);
   EXPECT_EQ(ErrorField(status), "targets");
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("320 bytes"));
 }
@@ -228,7 +228,7 @@ TEST_F(RequestValidationTest, AResponseThatCannotFitNamesNeededAndAllowedBytes) 
   LogDensityRequest request = GoodDensity();
   request.want_mixtures = true;
   limits_.max_response_bytes = 1000;
-  const absl::Status status = ValidateLogDensity(request, config_, limits_, *backend_);
+  const absl::Status status = ValidateRequest(request, config_, limits_, *backend_);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("1480 bytes"));  // 5 + 180
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("the limit is 1000"));
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("fewer rows"));

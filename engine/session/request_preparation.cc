@@ -1,0 +1,154 @@
+#include "engine/session/request_preparation.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/error_details.h"
+#include "base/names.h"
+#include "base/status_macros.h"
+#include "engine/context/context_bytes.h"
+#include "engine/data/target_columns.h"
+#include "engine/session/request_validation.h"
+
+namespace chorale {
+namespace {
+
+absl::Status CheckSource(const Source& expected, const ContextRecord& record,
+                         const ModelInfo& model) {
+  const auto changed = [&](absl::string_view what, absl::string_view is,
+                           absl::string_view expected) {
+    return WithReason(
+        absl::FailedPreconditionError(absl::StrCat(
+            "expected_source.", what, "_digest: the ", what, " of ", QuoteName(record.name),
+            " has the digest ", is, ", not ", expected, " as expected: it was replaced")),
+        "SOURCE_CHANGED");
+  };
+  if (!expected.context_digest.empty() && expected.context_digest != record.digest) {
+    return changed("context", record.digest, expected.context_digest);
+  }
+  if (!expected.model_digest.empty() && expected.model_digest != model.digest) {
+    return changed("model", model.digest, expected.model_digest);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckColumns(const Table& targets, const std::vector<ColumnInfo>& context) {
+  std::vector<FeatureColumn> columns;
+  columns.reserve(context.size());
+  for (const ColumnInfo& column : context) {
+    columns.push_back({column.name, column.type, column.left_out});
+  }
+  return MatchTargets(FeatureColumns(std::move(columns)), targets).status();
+}
+
+// Whether the model's float32 can represent the values of the request.
+absl::Status CheckModelRange(const RequestBase& /*request*/,
+                             const FeatureTransform& /*transform*/) {
+  return absl::OkStatus();
+}
+absl::Status CheckModelRange(const LogDensityRequest& request, const FeatureTransform& transform) {
+  for (size_t i = 0; i < request.y.size(); ++i) {
+    if (!std::isfinite(transform.ToModel(request.y[i]))) {
+      return InvalidField(absl::StrCat("values[", i, "]"),
+                          absl::StrCat("is ", request.y[i],
+                                       "; its scaled value exceeds the range of the model's "
+                                       "float32"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whether the response describes the values to which the target is snapped: if the target has such
+// values, and with densities, which refer to the continuous distribution.
+bool DescribesSnapping(const PredictRequest& request) {
+  return request.snapping == Snapping::kOn && !request.quantiles.empty();
+}
+bool DescribesSnapping(const SampleRequest& request) { return request.snapping == Snapping::kOn; }
+bool DescribesSnapping(const LogDensityRequest& /*request*/) { return true; }
+
+// Of a request with targets.
+template <typename Request>
+class TargetsPreparation : public Preparation {
+ public:
+  TargetsPreparation(std::shared_ptr<const Request> request, const Limits* limits,
+                     const Backend* backend)
+      : request_(std::move(request)), limits_(limits), backend_(backend) {}
+
+  absl::Status Check(const ContextRecord& record, const ModelInfo& model) const override {
+    RETURN_IF_ERROR(CheckAllButColumns(record, model));
+    return CheckColumns(request_->targets, record.columns);
+  }
+
+  absl::StatusOr<PreparedRequest> Prepare(
+      std::shared_ptr<const RegisteredContext> context) const override {
+    const FeatureTransform& transform = context->transform;
+    RETURN_IF_ERROR(CheckAllButColumns(context->record, context->model->info));
+    RETURN_IF_ERROR(CheckModelRange(*request_, transform));
+    std::vector<ColumnNote> notes;
+    ASSIGN_OR_RETURN(FeatureMatrix targets, transform.Apply(request_->targets, &notes));
+    ColumnNote of_target = transform.target_note();
+    if (!DescribesSnapping(*request_)) of_target.snapped_to.clear();
+    if (!of_target.empty()) notes.push_back(std::move(of_target));
+    return PreparedRequest{std::move(context), std::move(targets), std::move(notes)};
+  }
+
+ private:
+  absl::Status CheckAllButColumns(const ContextRecord& record, const ModelInfo& model) const {
+    RETURN_IF_ERROR(CheckSource(request_->expected, record, model));
+    RETURN_IF_ERROR(ValidateRequest(*request_, model.config, *limits_, *backend_));
+    return ValidateContextBytes("context", model.config, record.rows, *backend_,
+                                backend_->context_pool_bytes());
+  }
+
+  const std::shared_ptr<const Request> request_;
+  const Limits* const limits_;
+  const Backend* const backend_;
+};
+
+class WarmPreparation : public Preparation {
+ public:
+  explicit WarmPreparation(const Backend* backend) : backend_(backend) {}
+
+  absl::Status Check(const ContextRecord& record, const ModelInfo& model) const override {
+    return ValidateContextBytes("name", model.config, record.rows, *backend_,
+                                backend_->context_pool_bytes());
+  }
+  absl::StatusOr<PreparedRequest> Prepare(
+      std::shared_ptr<const RegisteredContext> context) const override {
+    RETURN_IF_ERROR(Check(context->record, context->model->info));
+    return PreparedRequest{std::move(context), FeatureMatrix()};
+  }
+
+ private:
+  const Backend* const backend_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const PredictRequest> request,
+                                                   const Limits* limits, const Backend* backend) {
+  return std::make_shared<TargetsPreparation<PredictRequest>>(std::move(request), limits, backend);
+}
+
+std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const SampleRequest> request,
+                                                   const Limits* limits, const Backend* backend) {
+  return std::make_shared<TargetsPreparation<SampleRequest>>(std::move(request), limits, backend);
+}
+
+std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const LogDensityRequest> request,
+                                                   const Limits* limits, const Backend* backend) {
+  return std::make_shared<TargetsPreparation<LogDensityRequest>>(std::move(request), limits,
+                                                                 backend);
+}
+
+std::shared_ptr<const Preparation> MakePreparation(
+    const std::shared_ptr<const WarmRequest>& /*request*/, const Limits* /*limits*/,
+    const Backend* backend) {
+  return std::make_shared<WarmPreparation>(backend);
+}
+
+}  // namespace chorale

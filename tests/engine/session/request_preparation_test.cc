@@ -1,0 +1,128 @@
+#include "engine/session/request_preparation.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/error_details.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/engine_fixture.h"
+
+namespace chorale {
+namespace {
+
+using testing::FakeBackendLog;
+using testing::MakeDataset;
+using testing::MakeTargets;
+using testing::NewFakeBackend;
+
+class RequestPreparationTest : public ::testing::Test {
+ protected:
+  RequestPreparationTest() : backend_(NewFakeBackend({.context_pool_bytes = 640}, &log_)) {
+    record_.rows = 10;  // 640 bytes when resident
+    record_.columns = {{.name = "a"}, {.name = "b"}};
+    model_.config.buffer_size = 8;
+    model_.config.num_components = 1;
+    request_.targets = MakeTargets(3);
+    request_.paths = 2;
+  }
+
+  template <typename Request>
+  std::shared_ptr<const Preparation> Of(const Request& request) const {
+    return MakePreparation(std::make_shared<const Request>(request), &limits_, backend_.get());
+  }
+  absl::Status Check() const { return Of(request_)->Check(record_, model_); }
+  std::string RefusedField() const { return ErrorField(Check()); }
+  std::string RefusedFieldOfWarm() const {
+    return ErrorField(Of(WarmRequest())->Check(record_, model_));
+  }
+  std::shared_ptr<const RegisteredContext> Context() const {
+    auto served = std::make_shared<ServedModel>();
+    served->info = model_;
+    auto context = std::make_shared<RegisteredContext>();
+    context->record = record_;
+    context->transform = *FeatureTransform::Fit(MakeDataset(10), model_.config);
+    context->model = std::move(served);
+    return context;
+  }
+
+  FakeBackendLog log_;
+  const std::unique_ptr<Backend> backend_;
+  const Limits limits_;
+  SampleRequest request_;
+  ContextRecord record_;
+  ModelInfo model_;
+};
+
+TEST_F(RequestPreparationTest, TheRecordAloneTellsWhatIsWrong) {
+  EXPECT_TRUE(Check().ok()) << Check();
+  record_.columns[1].type = ColumnType::kCategorical;
+  EXPECT_EQ(RefusedField(), "targets.columns[\"b\"]");
+  record_.columns.pop_back();
+  EXPECT_EQ(RefusedField(), "targets.columns[\"b\"]");
+  record_.rows = 11;
+  EXPECT_EQ(RefusedField(), "context");
+  EXPECT_EQ(RefusedFieldOfWarm(), "name");
+  request_.paths = 0;
+  EXPECT_EQ(RefusedField(), "path_count");
+  record_.rows = 10;
+  EXPECT_EQ(RefusedFieldOfWarm(), "");
+}
+
+// A job of several calls names what it began with.
+TEST_F(RequestPreparationTest, OfWhatIsExpected) {
+  record_.name = "trees";
+  record_.digest = "aa";
+  model_.digest = "bb";
+  for (const Source& expected :
+       {Source{}, Source{"aa", ""}, Source{"", "bb"}, Source{"aa", "bb"}}) {
+    request_.expected = expected;
+    EXPECT_TRUE(Check().ok());
+  }
+  for (const Source& expected : {Source{"ab", "bb"}, Source{"aa", "ba"}, Source{"bb", "aa"}}) {
+    request_.expected = expected;
+    const absl::Status status = Check();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_EQ(ErrorReason(status), "SOURCE_CHANGED");
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("\"trees\""));
+  }
+}
+
+// Whatever type it has, too.
+TEST_F(RequestPreparationTest, AColumnThatIsLeftOutTakesAnything) {
+  record_.columns[1].left_out = true;
+  record_.columns[1].type = ColumnType::kCategorical;
+  EXPECT_TRUE(Check().ok());
+}
+
+TEST_F(RequestPreparationTest, TheRestNeedsTheTransform) {
+  const auto context = Context();
+  const auto prepared = Of(request_)->Prepare(context);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ(prepared->context, context);
+  EXPECT_EQ(prepared->targets.x, context->transform.Apply(request_.targets)->x);
+
+  request_.targets.columns[0].numbers[1] = 1e300;
+  EXPECT_TRUE(Check().ok());
+  EXPECT_EQ(ErrorField(Of(request_)->Prepare(context).status()),
+            "targets.columns[\"a\"].numeric.values[1]");
+
+  LogDensityRequest density;
+  density.targets = MakeTargets(1);
+  density.vectors = 1;
+  density.y = {1e300};
+  EXPECT_TRUE(Of(density)->Check(record_, model_).ok());
+  EXPECT_EQ(ErrorField(Of(density)->Prepare(context).status()), "values[0]");
+}
+
+// A context that is in memory is not looked up in the store: no Check comes first.
+TEST_F(RequestPreparationTest, ThePreparationChecksWhatTheRecordTells) {
+  request_.paths = 0;
+  EXPECT_EQ(ErrorField(Of(request_)->Prepare(Context()).status()), "path_count");
+  record_.rows = 11;
+  EXPECT_EQ(ErrorField(Of(WarmRequest())->Prepare(Context()).status()), "name");
+}
+
+}  // namespace
+}  // namespace chorale
