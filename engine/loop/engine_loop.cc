@@ -448,18 +448,16 @@ void EngineLoop::EndUnread(absl::Time now) {
 // ---- Ticks ---------------------------------------------------------------------------------
 
 void EngineLoop::GatherTasks(absl::Time now) {
+  candidates_.clear();
   tasks_.clear();
   for (const uint64_t id : cache_.TakeEndedJobs()) {
     scheduler_.Remove(JobFlow(id));
     share_of_job_.erase(id);
   }
   for (const ContextCache::Job& job : cache_.jobs()) {
-    tasks_.push_back({.runnable = {job.work, job.work->steps_at_this_cost()},
-                      .flow = JobFlow(job.id),
-                      .share = &ShareOfJob(job),
-                      .lane = ShareOfJob(job).client,
-                      .job = job.id,
-                      .context = job.context});
+    const ClientShare& share = ShareOfJob(job);
+    AddTask({job.work, job.work->steps_at_this_cost()}, JobFlow(job.id), share.client,
+            {.share = &share, .job = job.id, .context = job.context});
   }
   const std::string* client = nullptr;
   for (Active& active : sessions_) {
@@ -467,32 +465,38 @@ void EngineLoop::GatherTasks(absl::Time now) {
       if (client != nullptr && *client != active.lane) shared_at_ = now;
       client = &active.lane;
     }
-    runnables_.clear();
-    active.session->AppendRunnable(&runnables_);
-    for (const Runnable& runnable : runnables_) {
-      tasks_.push_back({.runnable = runnable,
-                        .flow = active.session->id(),
-                        .share = &active.session->share(),
-                        .lane = active.lane,
-                        .active = &active,
-                        .context = &active.session->context()});
+    slices_.clear();
+    active.session->AppendSlices(&slices_);
+    for (const Slice& slice : slices_) {
+      AddTask(slice, active.session->id(), active.lane,
+              {.share = &active.session->share(),
+               .active = &active,
+               .context = &active.session->context()});
     }
   }
   // Where decodes run in step, ticks are short as they are, and their ends cost more.
   shared_ = !decodes_in_step_ && now - shared_at_ < kSharedFor;
   summaries_at_once_ = 0;
-  // To the scheduler the short requests of a client are a client of their own, which waits only for
-  // its fair part of the long ones' work. While a client has both, each has half of its weight.
+  HalveWeightsOfTwoLanes();
+}
+
+void EngineLoop::AddTask(const Slice& slice, uint64_t flow, absl::string_view lane, Task task) {
+  task.work = slice.work;
+  tasks_.push_back(task);
+  candidates_.push_back(
+      {flow, slice.work->next_step_flops(), slice.max_steps, lane, task.share->weight});
+}
+
+// To the scheduler the short requests of a client are a client of their own, which waits only for
+// its fair part of the long ones' work. While a client has both, each has half of its weight.
+void EngineLoop::HalveWeightsOfTwoLanes() {
   absl::flat_hash_map<absl::string_view, std::array<bool, 2>> lanes;  // of a client: long, short
   for (const Task& task : tasks_) {
     lanes[task.share->client][task.active != nullptr && task.active->is_short ? 1 : 0] = true;
   }
-  candidates_.clear();
-  for (Task& task : tasks_) {
-    const auto& [has_long, has_short] = lanes[task.share->client];
-    task.step_flops = task.runnable.work->next_step_flops();
-    candidates_.push_back({task.flow, task.step_flops, task.runnable.max_steps, task.lane,
-                           task.share->weight / (has_long && has_short ? 2 : 1)});
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    const auto& [has_long, has_short] = lanes[tasks_[i].share->client];
+    if (has_long && has_short) candidates_[i].weight /= 2;
   }
 }
 
@@ -524,8 +528,8 @@ void EngineLoop::Tick() {
   slices_.clear();
   for (const Scheduler::Pick& pick : picks) {
     Task& task = tasks_[pick.candidate];
-    task.picked_flops = task.runnable.work->next_flops(pick.steps);
-    slices_.push_back({task.runnable.work, pick.steps});
+    task.picked_flops = task.work->next_flops(pick.steps);
+    slices_.push_back({task.work, pick.steps});
   }
   const absl::Time start = MonotonicNow();
   tick_began_ = absl::ToUnixNanos(start);
@@ -560,19 +564,19 @@ void EngineLoop::EqualizeDecodeSteps(std::vector<Scheduler::Pick>* picks) const 
   double other_flops = 0;
   int64_t decodes = 0;
   for (const Scheduler::Pick& pick : *picks) {
-    const Task& task = tasks_[pick.candidate];
-    if (task.runnable.decode != nullptr) {
+    if (tasks_[pick.candidate].is_decode()) {
       ++decodes;
     } else {
-      other_flops += task.step_flops * static_cast<double>(pick.steps);
+      other_flops += candidates_[pick.candidate].step_flops * static_cast<double>(pick.steps);
     }
   }
   if (decodes == 0) return;
   const int64_t steps =
       step_times_.StepsWithin(decodes, options_.target_tick - rate_.TimeOf(other_flops));
   for (Scheduler::Pick& pick : *picks) {
-    const Task& task = tasks_[pick.candidate];
-    if (task.runnable.decode != nullptr) pick.steps = std::min(steps, task.runnable.max_steps);
+    if (tasks_[pick.candidate].is_decode()) {
+      pick.steps = std::min(steps, candidates_[pick.candidate].max_steps);
+    }
   }
 }
 
@@ -583,7 +587,7 @@ void EngineLoop::ChargeFlows(absl::Span<const Scheduler::Pick> picks, absl::Dura
   int64_t longest_decode = 0;
   for (const Scheduler::Pick& pick : picks) {
     const Task& task = tasks_[pick.candidate];
-    if (task.runnable.decode == nullptr) {
+    if (!task.is_decode()) {
       flops.other += task.picked_flops;
       continue;
     }
@@ -613,16 +617,17 @@ void EngineLoop::ChargeFlows(absl::Span<const Scheduler::Pick> picks, absl::Dura
   }
   for (const Scheduler::Pick& pick : picks) {
     const Task& task = tasks_[pick.candidate];
-    ReportWork(task, task.runnable.decode != nullptr
-                         ? decode_time * (task.picked_flops / flops.decode)
-                         : (elapsed - decode_time) * (task.picked_flops / flops.other));
+    const absl::Duration time = task.is_decode()
+                                    ? decode_time * (task.picked_flops / flops.decode)
+                                    : (elapsed - decode_time) * (task.picked_flops / flops.other);
+    scheduler_.Charge(candidates_[pick.candidate].flow, task.picked_flops, time);
+    ReportWork(task, time);
   }
 }
 
 void EngineLoop::ReportWork(const Task& task, absl::Duration time) {
   const double flops = task.picked_flops;
-  scheduler_.Charge(task.flow, flops, time);
-  const WorkKind kind = task.runnable.work->kind();
+  const WorkKind kind = task.work->kind();
   if (task.active == nullptr) {
     cache_.Charge(task.job, flops);
   } else if (kind == task.active->requested.kind) {

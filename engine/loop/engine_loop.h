@@ -91,7 +91,7 @@ class EngineLoop {
     bool waits = false;        // known to admission_, waiting or running
     bool wait_judged = false;  // see RefuseHopeless
     bool is_short = false;     // once it is admitted: all of it takes less than a tick
-    std::string lane = {};     // its client for the scheduler, see GatherTasks
+    std::string lane = {};     // its client for the scheduler, see HalveWeightsOfTwoLanes
     // While it waits for its reader: since when nothing was acknowledged.
     absl::Time unread_since = absl::InfiniteFuture();
     int64_t acknowledged = 0;
@@ -106,17 +106,16 @@ class EngineLoop {
     absl::Time deadline;
     Notification* done;
   };
-  // One candidate of a tick: work of a session, or a job of the cache.
+  // What a candidate of a tick is: work of a session, or a job of the cache.
   struct Task {
-    Runnable runnable;
-    uint64_t flow = 0;
+    Work* work = nullptr;
     const ClientShare* share = nullptr;
-    absl::string_view lane;
     Active* active = nullptr;  // null for a job
     uint64_t job = 0;
     const RegisteredContext* context = nullptr;
-    double step_flops = 0;
     double picked_flops = 0;  // of all steps that it takes in this tick
+
+    bool is_decode() const { return work->kind() == WorkKind::kDecode; }
   };
 
   void Handle(command::Submit& submit);
@@ -150,6 +149,9 @@ class EngineLoop {
   void EndUnread(absl::Time now);
   void Tick();
   void GatherTasks(absl::Time now);
+  // Adds a candidate and its task. `slice` is the most that it can use now.
+  void AddTask(const Slice& slice, uint64_t flow, absl::string_view lane, Task task);
+  void HalveWeightsOfTwoLanes();
   Scheduler::Limits TickLimits() const;
   void EqualizeDecodeSteps(std::vector<Scheduler::Pick>* picks) const;
   // Charges every flow for the work it got, and updates the estimates of the backend's speed.
@@ -210,10 +212,9 @@ class EngineLoop {
 
   // Of the current tick; members only to reuse their capacity.
   std::vector<Command> commands_;
-  std::vector<Runnable> runnables_;
-  std::vector<Task> tasks_;
   std::vector<Scheduler::Candidate> candidates_;
-  std::vector<Slice> slices_;
+  std::vector<Task> tasks_;    // of the candidates, in their order
+  std::vector<Slice> slices_;  // of a session, then of all that was picked
 
   QueuePlaces places_;
   static constexpr int64_t kIdle = std::numeric_limits<int64_t>::max();

@@ -46,7 +46,7 @@ bool SampleSession::WaitsForReader() const {
 
 // No tile runs while the unacknowledged values have reached the limit. The steps of one tick exceed
 // the limit by less than one step of one tile.
-void SampleSession::AppendTiles(std::vector<Runnable>* runnable) {
+void SampleSession::AppendTiles(std::vector<Slice>* slices) {
   int64_t allowance = environment().max_unacknowledged_values - UnacknowledgedValues();
   int64_t running = 0;
   for (const SampleSlot& slot : slots()) running += slot.work != nullptr ? 1 : 0;
@@ -56,7 +56,7 @@ void SampleSession::AppendTiles(std::vector<Runnable>* runnable) {
     const int64_t share = allowance / running-- / slot.paths;
     const int64_t steps = std::clamp<int64_t>(share, 1, slot.work->steps_at_this_cost());
     allowance -= steps * slot.paths;
-    runnable->push_back({slot.work.get(), steps, slot.work.get()});
+    slices->push_back({slot.work.get(), steps});
   }
 }
 

@@ -29,7 +29,7 @@ class SampleSession : public TiledSession<SampleSlot> {
  protected:
   int64_t paths() const override { return request_->paths; }
   void StartTile(SampleSlot* slot, PoolRange buffer) override;
-  void AppendTiles(std::vector<Runnable>* runnable) override;
+  void AppendTiles(std::vector<Slice>* slices) override;
   void CollectTiles(absl::Time now) override;
   void Deliver(absl::Status status, absl::Time now) override;
 

@@ -59,11 +59,11 @@ void Session::Admit(std::vector<BufferPool::Lease> buffers, absl::Time now) {
   environment_->metrics->QueueTime(queued_);
 }
 
-void Session::AppendRunnable(std::vector<Runnable>* runnable) {
+void Session::AppendSlices(std::vector<Slice>* slices) {
   if (state_ == State::kEncodingRows) {
-    runnable->push_back({rows_work_.get(), rows_work_->steps_at_this_cost()});
+    slices->push_back({rows_work_.get(), rows_work_->steps_at_this_cost()});
   } else if (state_ == State::kRunning) {
-    AppendTiles(runnable);
+    AppendTiles(slices);
   }
 }
 

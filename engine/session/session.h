@@ -47,13 +47,6 @@ struct SessionEnvironment {
   std::function<bool()> may_summarise_at_once;
 };
 
-// A piece of work that a session wants advanced.
-struct Runnable {
-  Work* work = nullptr;
-  int64_t max_steps = 1;               // 1 to work->steps_at_this_cost()
-  const DecodeWork* decode = nullptr;  // the same work, if it is a decode
-};
-
 // How much a request asks for: estimated FLOPs, and values drawn, values with a density, or rows
 // predicted.
 struct RequestedWork {
@@ -129,8 +122,9 @@ class Session {
   void Admit(std::vector<BufferPool::Lease> buffers, absl::Time now);
 
   // --- While admitted -------------------------------------------------------------------------
-  // Appends the work to be advanced, the most urgent first.
-  void AppendRunnable(std::vector<Runnable>* runnable);
+  // Appends the work to be advanced, the most urgent first, with the most steps that it can use
+  // now: 1 to Work::steps_at_this_cost.
+  void AppendSlices(std::vector<Slice>* slices);
   // Whether it has work, none of which is advanced before its caller acknowledges values.
   virtual bool WaitsForReader() const { return false; }
   // Takes the results of the last tick; may reach kComplete.
@@ -149,7 +143,7 @@ class Session {
   // Called once the rows are encoded: makes the first tiles. The three hooks for tiles do nothing
   // in a session for which the context is enough.
   virtual void Start() {}
-  virtual void AppendTiles(std::vector<Runnable>* runnable) {}
+  virtual void AppendTiles(std::vector<Slice>* slices) {}
   virtual void CollectTiles(absl::Time now) {}
 
   void Complete() { state_ = State::kComplete; }

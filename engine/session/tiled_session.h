@@ -86,10 +86,10 @@ class TiledSession : public Session {
                      TileBytes(*environment().backend, config(), targets(), slot->paths, kind_)});
   }
 
-  void AppendTiles(std::vector<Runnable>* runnable) override {
+  void AppendTiles(std::vector<Slice>* slices) override {
     for (const SlotType& slot : slots_) {
       if (slot.work == nullptr || slot.work->done()) continue;
-      runnable->push_back({slot.work.get(), slot.work->steps_at_this_cost()});
+      slices->push_back({slot.work.get(), slot.work->steps_at_this_cost()});
     }
   }
 

@@ -107,8 +107,7 @@ class Backend : public chorale::Backend {
 
  private:
   struct Running {
-    Work* work = nullptr;
-    BatchedWork* cpu_work = nullptr;
+    BatchedWork* work = nullptr;
     int64_t steps_left = 0;
   };
   struct Task {
@@ -131,10 +130,10 @@ class Backend : public chorale::Backend {
 absl::Status Backend::Advance(absl::Span<const Slice> slices) {
   running_.clear();
   for (const Slice& slice : slices) {
-    BatchedWork* cpu_work = dynamic_cast<BatchedWork*>(slice.work);
-    Require(cpu_work != nullptr, "the work belongs to the CPU backend");
+    auto* work = dynamic_cast<BatchedWork*>(slice.work);
+    Require(work != nullptr, "the work belongs to the CPU backend");
     Require(slice.max_steps >= 1, "a slice has at least one step");
-    running_.push_back({slice.work, cpu_work, slice.max_steps});
+    running_.push_back({work, slice.max_steps});
   }
   for (;;) {
     PlanBatch();
@@ -142,7 +141,7 @@ absl::Status Backend::Advance(absl::Span<const Slice> slices) {
     threads_->Run(static_cast<int64_t>(tasks_.size()), [this](int64_t task, int thread) {
       tasks_[task].work->RunTask(tasks_[task].index, scratch_[thread]);
     });
-    for (Running& running : running_) running.steps_left -= running.cpu_work->EndBatch();
+    for (Running& running : running_) running.steps_left -= running.work->EndBatch();
   }
 }
 
@@ -155,8 +154,8 @@ void Backend::PlanBatch() {
   const int works = static_cast<int>(running_.size());
   const int parallelism = (threads_->threads() + works - 1) / works;
   for (Running& running : running_) {
-    const int64_t tasks = running.cpu_work->BeginBatch(running.steps_left, parallelism);
-    for (int64_t i = 0; i < tasks; ++i) tasks_.push_back({running.cpu_work, i});
+    const int64_t tasks = running.work->BeginBatch(running.steps_left, parallelism);
+    for (int64_t i = 0; i < tasks; ++i) tasks_.push_back({running.work, i});
   }
 }
 

@@ -19,6 +19,7 @@ class BatchedWork {
  public:
   virtual ~BatchedWork() = default;
 
+  virtual bool done() const = 0;  // Work::done
   // Plans up to max_steps steps (at least one), cut into independent tasks, about `parallelism` of
   // them if possible. Returns the number of tasks, at least one. REQUIRES: the work is not done.
   virtual int64_t BeginBatch(int64_t max_steps, int parallelism) = 0;
