@@ -13,7 +13,8 @@
 
 namespace chorale {
 
-absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetrics* metrics) {
+absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
+                                                    PrometheusMetrics* metrics) {
   ASSIGN_OR_RETURN(std::vector<Model> models, LoadModels(setup.models, [] { return false; }));
   ASSIGN_OR_RETURN(std::unique_ptr<ContextStore> store, OpenSqliteContextStore(setup.data_dir));
   ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(setup));
@@ -26,14 +27,11 @@ absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetr
   options.retry_delay = setup.retry_delay;
   options.context_files_folder = absl::StrCat(setup.data_dir, "/kv");
   options.max_context_file_bytes = setup.context_file_bytes;
-  BuiltEngine built;
-  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(
-      options, std::move(backend), std::move(store), models, metrics, &built.left_out_models);
-  LogLeftOut(built.left_out_models);  // also where none is left
-  RETURN_IF_ERROR(engine.status());
-  for (const ModelInfo& model : (*engine)->Models()) LogModel(model);
-  built.engine = *std::move(engine);
-  return built;
+  ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                   Engine::Create(options, std::move(backend), std::move(store), models, metrics));
+  LogSkipped(engine->SkippedModels());
+  for (const ModelInfo& model : engine->Models()) LogModel(model);
+  return engine;
 }
 
 }  // namespace chorale

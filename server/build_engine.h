@@ -3,7 +3,6 @@
 #define CHORALE_SERVER_BUILD_ENGINE_H_
 
 #include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/api/engine.h"
@@ -12,15 +11,11 @@
 
 namespace chorale {
 
-struct BuiltEngine {
-  std::unique_ptr<Engine> engine;
-  std::vector<LeftOutModel> left_out_models;  // see Engine::Create; a reload may load them
-};
-
 // Loads the models, opens the store and the backend, and starts the engine. Logs which models are
 // served, and which are skipped and why. Errors name the file or folder at fault. `metrics` must
 // outlive the engine.
-absl::StatusOr<BuiltEngine> BuildEngine(const EngineSetup& setup, PrometheusMetrics* metrics);
+absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
+                                                    PrometheusMetrics* metrics);
 
 }  // namespace chorale
 

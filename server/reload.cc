@@ -70,10 +70,10 @@ void Reloader::Reload() {
 
 absl::Status Reloader::UpdateModels(const std::vector<std::string>& entries) {
   std::string version = ModelsVersion(entries);
-  if (version == models_version_) return absl::OkStatus();
+  if (version == models_version_ && server_->SkippedModels().empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<Model> models, load_models_(entries));
-  ASSIGN_OR_RETURN(const std::vector<LeftOutModel> left_out, server_->UpdateModels(models));
-  models_version_ = left_out.empty() ? std::move(version) : "";
+  RETURN_IF_ERROR(server_->UpdateModels(models));
+  models_version_ = std::move(version);
   return absl::OkStatus();
 }
 

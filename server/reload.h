@@ -35,8 +35,7 @@ class Reloader {
   using CheckStart = std::function<StartCheck(const ProgramOptions& options)>;
 
   // `server` is open, and outlives this. `configuration` is the configuration with which it runs,
-  // and `models_version` the ModelsVersion of its models, from before they were loaded; empty if
-  // models were skipped.
+  // and `models_version` the ModelsVersion of its models, from before they were loaded.
   Reloader(ConfigurationSources sources, Configuration configuration, std::string models_version,
            LoadModels load_models, CheckStart check_start, Server* server);
 
@@ -51,7 +50,7 @@ class Reloader {
 
   const ConfigurationSources sources_;
   Configuration current_;
-  std::string models_version_;  // empty: of no models
+  std::string models_version_;
   const LoadModels load_models_;
   const CheckStart check_start_;
   Server* const server_;

@@ -144,18 +144,15 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
   absl::StatusOr<std::unique_ptr<Server>> started = Server::Start(server_options);
   if (!started.ok()) return CannotStart(started.status());
   const std::unique_ptr<Server> server = *std::move(started);
-  bool left_out_models = false;
   bool on_gpu = false;
   const absl::Status opened = server->Open(
       [&](PrometheusMetrics* metrics) -> absl::StatusOr<std::unique_ptr<Engine>> {
-        ASSIGN_OR_RETURN(BuiltEngine built, BuildEngine(options.engine, metrics));
-        left_out_models = !built.left_out_models.empty();
-        on_gpu = built.engine->backend_info().backend != "cpu";
-        server->SetLeftOutModels(std::move(built.left_out_models));
-        WarmOnStart(*built.engine, options.engine.warm_on_start, options.engine.max_queued);
+        ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, BuildEngine(options.engine, metrics));
+        on_gpu = engine->backend_info().backend != "cpu";
+        WarmOnStart(*engine, options.engine.warm_on_start, options.engine.max_queued);
         // From here on it may acknowledge calls, so a signal must drain it.
         serving->Set(server.get());
-        return std::move(built.engine);
+        return engine;
       },
       [signal] { signal->Raise(); });
   if (!opened.ok()) {
@@ -166,7 +163,7 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
     return LoadModels(entries, [reload] { return reload->stop_requested(); });
   };
   Reloader reloader(
-      sources, configuration, left_out_models ? "" : models_version, load_models,
+      sources, configuration, models_version, load_models,
       [on_gpu](const ProgramOptions& next) { return CheckNextStart(next, on_gpu); }, server.get());
   reload->Start(kReloadPeriod, [&reloader] { reloader.Reload(); });
   signal->Wait();

@@ -333,8 +333,7 @@ ServerState Server::State() const {
                        .memory_limit_bytes = memory_limit_bytes_,
                        .registration_memory_bytes = registration_memory_.limit(),
                        .registering_bytes = registration_memory_.used(),
-                       .certificate_expires = std::nullopt,
-                       .left_out_models = left_out_models_};
+                       .certificate_expires = std::nullopt};
   if (access_->tls() != nullptr) state.certificate_expires = access_->tls()->expires();
   return state;
 }
@@ -445,16 +444,10 @@ void Server::SetLimits(const Limits& limits) {
   engine_->SetLimits(limits);
 }
 
-absl::StatusOr<std::vector<LeftOutModel>> Server::UpdateModels(const std::vector<Model>& models) {
-  absl::StatusOr<std::vector<LeftOutModel>> updated = chorale::UpdateModels(models, engine_.get());
+absl::Status Server::UpdateModels(const std::vector<Model>& models) {
+  absl::Status updated = chorale::UpdateModels(models, engine_.get());
   AnnounceModels();
-  if (updated.ok()) SetLeftOutModels(*updated);
   return updated;
-}
-
-void Server::SetLeftOutModels(std::vector<LeftOutModel> models) {
-  MutexLock lock(&health_mutex_);
-  left_out_models_ = std::move(models);
 }
 
 void Server::AnnounceModels() {

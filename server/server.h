@@ -56,8 +56,8 @@ namespace chorale {
 // gRPC's health service reports whether the server is live and ready;
 // server/lifecycle/health_services.h contains the names.
 //
-// Thread contract: one thread owns it; any thread may call AnnounceShutdown, CutShort,
-// SetLeftOutModels, SetSlowCall and the const methods.
+// Thread contract: one thread owns it; any thread may call AnnounceShutdown, CutShort, SetSlowCall
+// and the const methods.
 class Server {
  public:
   // Creates the engine, which reports to `metrics`. The server owns both and destroys the engine
@@ -79,14 +79,11 @@ class Server {
   // if the server fails before Drain or has already failed; it must not call Drain itself.
   absl::Status Open(const EngineFactory& factory, std::function<void()> on_failure);
 
-  // The models that the metrics report as skipped, until the next successful UpdateModels.
-  // Thread-safe.
-  void SetLeftOutModels(std::vector<LeftOutModel> models);
-
-  // REQUIRES, for both: open. May be called on any single thread, but not at the same time as
-  // Drain. UpdateModels is described in server/update_models.h.
+  // REQUIRES, for the next three: open. May be called on any single thread, but not at the same
+  // time as Drain. UpdateModels is described in server/update_models.h.
   void SetLimits(const Limits& limits);
-  absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>& models);
+  absl::Status UpdateModels(const std::vector<Model>& models);
+  std::vector<SkippedModel> SkippedModels() const { return engine_->SkippedModels(); }
 
   // Reads certificates, tokens and tenants again: AccessControl::Reload. Thread-safe.
   AccessControl::Reloaded ReloadSecurity() { return access_->Reload(absl::Now()); }
@@ -171,7 +168,6 @@ class Server {
   bool shutdown_announced_ ABSL_GUARDED_BY(health_mutex_) = false;
   std::atomic<bool> failed_{false};
   bool store_lost_ ABSL_GUARDED_BY(health_mutex_) = false;  // see Engine::StoreHealth
-  std::vector<LeftOutModel> left_out_models_ ABSL_GUARDED_BY(health_mutex_);
   std::function<void()> on_failure_ ABSL_GUARDED_BY(health_mutex_);
   std::unique_ptr<HealthWatch> backend_watch_;
   std::unique_ptr<HealthWatch> store_watch_;

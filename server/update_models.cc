@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -43,22 +44,24 @@ absl::Status NotServed(const std::string& model, const absl::Status& why) {
                       absl::StrCat("model '", model, "' cannot be served: ", why.message()));
 }
 
-// Adds the models. One that can be left out goes to `left_out`; any other error changes nothing.
-absl::Status AddModels(const std::vector<const Model*>& models, Engine* engine,
-                       std::vector<LeftOutModel>* left_out) {
+// Adds the models, and returns the models that were skipped. An error changes nothing.
+absl::StatusOr<std::vector<SkippedModel>> AddModels(const std::vector<const Model*>& models,
+                                                    Engine* engine) {
   std::vector<const Model*> done;
+  std::vector<SkippedModel> skipped;
   for (const Model* model : models) {
-    const absl::Status status = engine->AddModel(*model);
-    if (status.ok()) {
-      done.push_back(model);
-    } else if (absl::IsFailedPrecondition(status)) {
-      left_out->push_back({model->name, std::string(status.message())});
-    } else {
+    const absl::StatusOr<ModelOutcome> outcome = engine->AddModel(*model);
+    if (!outcome.ok()) {
       for (const Model* earlier : done) engine->RemoveModel(earlier->name).IgnoreError();
-      return NotServed(model->name, status);
+      return NotServed(model->name, outcome.status());
+    }
+    if (outcome->kind == ModelOutcome::Kind::kAdded) {
+      done.push_back(model);
+    } else {
+      skipped.push_back({model->name, outcome->reason});
     }
   }
-  return absl::OkStatus();
+  return skipped;
 }
 
 }  // namespace
@@ -70,26 +73,24 @@ void LogModel(const ModelInfo& model) {
   LogEvent(spdlog::level::info, "model_loaded", fields);
 }
 
-void LogLeftOut(const std::vector<LeftOutModel>& models) {
-  for (const LeftOutModel& model : models) {
+void LogSkipped(const std::vector<SkippedModel>& models) {
+  for (const SkippedModel& model : models) {
     LogEvent(spdlog::level::err, "model_skipped",
              {{"model", model.name}, {"reason", model.reason}});
   }
 }
 
-absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>& models,
-                                                       Engine* engine) {
+absl::Status UpdateModels(const std::vector<Model>& models, Engine* engine) {
   ASSIGN_OR_RETURN(const std::vector<const Model*> added, NewModels(models, *engine));
-  std::vector<LeftOutModel> left_out;
-  RETURN_IF_ERROR(AddModels(added, engine, &left_out));
-  if (left_out.size() == models.size()) {  // nothing was added
-    return NotServed(left_out.back().name, absl::FailedPreconditionError(left_out.back().reason));
+  ASSIGN_OR_RETURN(std::vector<SkippedModel> skipped, AddModels(added, engine));
+  if (skipped.size() == models.size()) {  // nothing was added
+    return NotServed(skipped.back().name, absl::FailedPreconditionError(skipped.back().reason));
   }
-  const auto is_left_out = [&](const Model& model) {
-    return std::any_of(left_out.begin(), left_out.end(),
-                       [&](const LeftOutModel& out) { return out.name == model.name; });
+  const auto is_skipped = [&](const Model& model) {
+    return std::any_of(skipped.begin(), skipped.end(),
+                       [&](const SkippedModel& one) { return one.name == model.name; });
   };
-  const auto first = std::find_if_not(models.begin(), models.end(), is_left_out);
+  const auto first = std::find_if_not(models.begin(), models.end(), is_skipped);
   RETURN_IF_ERROR(engine->SetDefaultModel(first->name));
   std::set<std::string> names;
   for (const Model& model : models) names.insert(model.name);
@@ -101,8 +102,9 @@ absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>&
     RETURN_IF_ERROR(engine->RemoveModel(info.name));
     LogEvent(spdlog::level::info, "model_removed", {{"model", info.name}, {"digest", info.digest}});
   }
-  LogLeftOut(left_out);
-  return left_out;
+  LogSkipped(skipped);
+  engine->SetSkippedModels(std::move(skipped));
+  return absl::OkStatus();
 }
 
 }  // namespace chorale

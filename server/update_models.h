@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "engine/api/engine.h"
 #include "engine/model/model.h"
 
@@ -12,7 +12,7 @@ namespace chorale {
 
 // Log the models that are now served, and the models that are skipped.
 void LogModel(const ModelInfo& model);
-void LogLeftOut(const std::vector<LeftOutModel>& models);
+void LogSkipped(const std::vector<SkippedModel>& models);
 
 // Adds the new models, makes the first of `models` the default, then removes served models that are
 // not in `models`. An error changes nothing: the backend rejects a model, two models have the same
@@ -20,13 +20,12 @@ void LogLeftOut(const std::vector<LeftOutModel>& models);
 // belong to the content of a model: to replace a model, remove it, reload, and add the new model,
 // or give the new model another name.)
 //
-// A new model that requires something that this machine lacks (FailedPrecondition of
-// Engine::AddModel) is skipped, logged and returned, and the other changes are applied; the first
-// of the other models is the default. It is an error if `models` contains no other model.
+// A new model that requires something that this machine lacks (kSkipped of Engine::AddModel) is
+// skipped, logged and reported by Engine::SkippedModels, and the other changes are applied; the
+// first of the other models is the default. It is an error if `models` contains no other model.
 //
 // BLOCKING. Thread contract: one thread at a time changes an engine's models.
-absl::StatusOr<std::vector<LeftOutModel>> UpdateModels(const std::vector<Model>& models,
-                                                       Engine* engine);
+absl::Status UpdateModels(const std::vector<Model>& models, Engine* engine);
 
 }  // namespace chorale
 

@@ -35,26 +35,28 @@ class Engine {
   // and may be null.
   //
   // A model that requires something that this machine lacks (Unavailable of Backend::AddModel) is
-  // skipped and added to `left_out`; the first of the other models is then the default. It is an
-  // error if no model remains, or if `left_out` is null. Any other error of a model is an error of
-  // the engine.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(
-      const EngineOptions& options, std::unique_ptr<Backend> backend,
-      std::unique_ptr<ContextStore> store, const std::vector<Model>& models, MetricsSink* metrics,
-      std::vector<LeftOutModel>* left_out = nullptr);
+  // skipped, see SkippedModels; the first of the other models is then the default. It is an error
+  // if no model remains. Any other error of a model is an error of the engine. The message of an
+  // error begins with a line for each model that was skipped.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options,
+                                                        std::unique_ptr<Backend> backend,
+                                                        std::unique_ptr<ContextStore> store,
+                                                        const std::vector<Model>& models,
+                                                        MetricsSink* metrics);
   // Cancels the running requests, then joins the threads and closes the store.
   virtual ~Engine() = default;
 
   // --- Models -------------------------------------------------------------------------------
   virtual std::vector<ModelInfo> Models() const = 0;
+  // The models that Create has skipped, or those of the last SetSkippedModels.
+  virtual std::vector<SkippedModel> SkippedModels() const = 0;
+  virtual void SetSkippedModels(std::vector<SkippedModel> models) = 0;
 
   // BLOCKING, also for the engine thread: running sessions pause while it prepares the weights.
-  // Requests find the model once this returns Ok. AlreadyExists if a model of the same name is
-  // served; FailedPrecondition if this machine lacks something that the model requires (Unavailable
-  // of Backend::AddModel), so that the caller may skip the model and retry later; Unavailable while
-  // draining or once the device has failed; otherwise the backend's error, such as
-  // ResourceExhausted.
-  virtual absl::Status AddModel(const Model& model) = 0;
+  // Requests find the model once this returns kAdded. A model that is skipped may be added later.
+  // AlreadyExists if a model of the same name is served; Unavailable while draining or once the
+  // device has failed; otherwise the backend's error, such as ResourceExhausted.
+  virtual absl::StatusOr<ModelOutcome> AddModel(const Model& model) = 0;
   // From now on requests do not find the model: registrations get NotFound, requests for its
   // contexts FailedPrecondition. Sessions that run on it finish. Its contexts lose their keys and
   // values, but stay registered; its weights are freed when the last session ends. If it was the

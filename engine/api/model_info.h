@@ -1,4 +1,4 @@
-// A model as the engine reports it.
+// Models as the engine reports them.
 #ifndef CHORALE_ENGINE_API_MODEL_INFO_H_
 #define CHORALE_ENGINE_API_MODEL_INFO_H_
 
@@ -19,10 +19,20 @@ struct ModelInfo {
   std::string form = {};               // BackendModel::form
 };
 
-// A configured model that the server skips.
-struct LeftOutModel {
+// A configured model that is not served, because this machine lacks something that it requires.
+struct SkippedModel {
   std::string name;
   std::string reason;  // a sentence with the remedy
+};
+
+// The outcome of Engine::AddModel.
+struct ModelOutcome {
+  enum class Kind {
+    kAdded,
+    kSkipped,  // this machine lacks something that the model requires
+  };
+  Kind kind = Kind::kAdded;
+  std::string reason = {};  // of kSkipped; SkippedModel::reason
 };
 
 }  // namespace chorale

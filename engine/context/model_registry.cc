@@ -64,6 +64,13 @@ absl::StatusOr<ModelRegistry::Pointer> ModelRegistry::Remove(const std::string& 
   return model;
 }
 
+absl::Status ModelRegistry::Skip(const std::string& name, const std::string& reason) {
+  RETURN_IF_ERROR(Remove(name).status());
+  MutexLock lock(&mutex_);
+  skipped_.push_back({name, reason});
+  return absl::OkStatus();
+}
+
 absl::Status ModelRegistry::SetDefault(const std::string& name) {
   MutexLock lock(&mutex_);
   const auto place = models_.begin() + (Place(name) - models_.begin());
@@ -82,6 +89,16 @@ ModelRegistry::Pointer ModelRegistry::Find(const std::string& name) const {
 std::vector<ModelRegistry::Pointer> ModelRegistry::models() const {
   MutexLock lock(&mutex_);
   return models_;
+}
+
+std::vector<SkippedModel> ModelRegistry::skipped() const {
+  MutexLock lock(&mutex_);
+  return skipped_;
+}
+
+void ModelRegistry::SetSkipped(std::vector<SkippedModel> models) {
+  MutexLock lock(&mutex_);
+  skipped_ = std::move(models);
 }
 
 }  // namespace chorale

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "engine/api/model_info.h"
 #include "engine/context/registered_context.h"
 #include "engine/model/model.h"
 
@@ -33,6 +34,8 @@ class ModelRegistry {
   // Marks the model as removed, and returns it. If it was the default, the first of the others is.
   // NotFound; FailedPrecondition for the only model.
   absl::StatusOr<Pointer> Remove(const std::string& name);
+  // Removes the model, and adds it to skipped(). NotFound; FailedPrecondition for the only model.
+  absl::Status Skip(const std::string& name, const std::string& reason);
   // NotFound.
   absl::Status SetDefault(const std::string& name);
 
@@ -41,6 +44,10 @@ class ModelRegistry {
   // All that are served; the first one is the default.
   std::vector<Pointer> models() const;
 
+  // See Engine.
+  std::vector<SkippedModel> skipped() const;
+  void SetSkipped(std::vector<SkippedModel> models);
+
  private:
   using Models = std::vector<Pointer>;
 
@@ -48,6 +55,7 @@ class ModelRegistry {
 
   mutable Mutex mutex_;
   Models models_ ABSL_GUARDED_BY(mutex_);  // the first one is the default
+  std::vector<SkippedModel> skipped_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace chorale

@@ -7,10 +7,16 @@
 
 namespace chorale {
 
-void ServedModel::SetWeights(std::shared_ptr<const BackendModel> made) {
-  info.form = made->form();
-  kv_format = made->kv_format();
-  weights = std::move(made);
+absl::StatusOr<ModelOutcome> ServedModel::AddTo(Backend* backend, const Model& model) {
+  absl::StatusOr<std::shared_ptr<const BackendModel>> added = backend->AddModel(model);
+  if (absl::IsUnavailable(added.status())) {
+    return ModelOutcome{ModelOutcome::Kind::kSkipped, std::string(added.status().message())};
+  }
+  RETURN_IF_ERROR(added.status());
+  weights = *std::move(added);
+  info.form = weights->form();
+  kv_format = weights->kv_format();
+  return ModelOutcome();
 }
 
 absl::Status ModelNotServed(const std::string& context, const std::string& model) {

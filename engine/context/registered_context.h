@@ -23,8 +23,9 @@ namespace chorale {
 // none can come. `info` and `kv_format` are immutable from then on, but `is_default` means nothing
 // here; the registry knows that.
 struct ServedModel {
-  // Engine thread; before any request finds the model.
-  void SetWeights(std::shared_ptr<const BackendModel> made);
+  // Gives the model to the backend. Errors are the backend's, except Unavailable: kSkipped. Engine
+  // thread; before any request finds the model.
+  absl::StatusOr<ModelOutcome> AddTo(Backend* backend, const Model& model);
 
   ModelInfo info;
   std::string kv_format;  // BackendModel::kv_format

@@ -67,8 +67,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
                                                        std::unique_ptr<Backend> backend,
                                                        std::unique_ptr<ContextStore> store,
                                                        const std::vector<Model>& models,
-                                                       MetricsSink* metrics,
-                                                       std::vector<LeftOutModel>* left_out) {
+                                                       MetricsSink* metrics) {
   RETURN_IF_ERROR(ValidateOptions(options));
   ASSIGN_OR_RETURN(std::unique_ptr<ModelRegistry> registry, ModelRegistry::Create(models));
   EngineOptions chosen = options;
@@ -80,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   auto engine = std::make_unique<EngineImpl>(chosen, std::move(backend), std::move(store),
                                              std::move(registry), std::move(encoded),
                                              metrics != nullptr ? metrics : NoMetrics());
-  RETURN_IF_ERROR(engine->Start(models, left_out));
+  RETURN_IF_ERROR(engine->Start(models));
   return engine;
 }
 

@@ -27,6 +27,10 @@ uint64_t RandomSeed() {
   return seed;
 }
 
+std::string NotServed(const SkippedModel& model) {
+  return absl::StrCat("model '", model.name, "' cannot be served: ", model.reason);
+}
+
 // Holds nothing of the engine but the inbox, which drops what comes after the engine has ended.
 class CallHandle : public Call {
  public:
@@ -99,45 +103,35 @@ EngineLoop::FileAccess EngineImpl::FileAccess() {
           [this] { encoded_->Stop(); }};
 }
 
-// From now on nobody finds the model, as if it had been removed; the next one may be the default.
-absl::Status EngineImpl::LeaveOut(const std::string& model, const absl::Status& why,
-                                  std::vector<LeftOutModel>* left_out) {
-  if (left_out == nullptr || !models_->Remove(model).ok()) {  // it is the last one
-    return absl::Status(why.code(),
-                        absl::StrCat("model '", model, "' cannot be served: ", why.message()));
-  }
-  left_out->push_back({model, std::string(why.message())});
-  return absl::OkStatus();
-}
-
-absl::Status EngineImpl::AddFirstModels(const std::vector<Model>& models,
-                                        std::vector<LeftOutModel>* left_out) {
+absl::Status EngineImpl::AddFirstModels(const std::vector<Model>& models) {
   for (const Model& model : models) {
-    absl::StatusOr<std::shared_ptr<const BackendModel>> weights = backend_->AddModel(model);
-    if (absl::IsUnavailable(weights.status())) {
-      RETURN_IF_ERROR(LeaveOut(model.name, weights.status(), left_out));
-      continue;
+    ASSIGN_OR_RETURN(const ModelOutcome outcome,
+                     models_->Find(model.name)->AddTo(backend_.get(), model));
+    if (outcome.kind == ModelOutcome::Kind::kAdded) continue;
+    // From now on no request finds the model; the next one may be the default.
+    if (!models_->Skip(model.name, outcome.reason).ok()) {  // it is the last one
+      return absl::UnavailableError(NotServed({model.name, outcome.reason}));
     }
-    RETURN_IF_ERROR(weights.status());
-    models_->Find(model.name)->SetWeights(*std::move(weights));
   }
   return absl::OkStatus();
 }
 
-absl::Status EngineImpl::Start(const std::vector<Model>& models,
-                               std::vector<LeftOutModel>* left_out) {
+absl::Status EngineImpl::Start(const std::vector<Model>& models) {
   Notification started;
   absl::Status status;
   engine_thread_ = std::thread([&, this] {
     // The backend is the engine thread's alone, from the first call on.
-    status = AddFirstModels(models, left_out);
+    status = AddFirstModels(models);
     const bool run = status.ok();
     started.Notify();
     if (run) loop_.Run();
     for (const auto& model : models_->models()) model->weights.reset();
   });
   started.Wait();
-  return status;
+  if (status.ok()) return status;
+  std::string lines;
+  for (const SkippedModel& model : SkippedModels()) absl::StrAppend(&lines, NotServed(model), "\n");
+  return absl::Status(status.code(), absl::StrCat(lines, status.message()));
 }
 
 EngineImpl::~EngineImpl() {
@@ -163,7 +157,7 @@ std::vector<ModelInfo> EngineImpl::Models() const {
   return infos;
 }
 
-absl::Status EngineImpl::AddModel(const Model& model) {
+absl::StatusOr<ModelOutcome> EngineImpl::AddModel(const Model& model) {
   if (draining_) return DrainingError();
   if (model.name.empty()) return absl::InvalidArgumentError("the model has no name");
   // Before the weights take memory; Add looks once more.
@@ -172,15 +166,17 @@ absl::Status EngineImpl::AddModel(const Model& model) {
         absl::StrCat("a model with the name '", model.name, "' is already served"));
   }
   std::shared_ptr<ServedModel> served = ModelRegistry::MakeServed(model);
-  absl::Status status;
+  absl::StatusOr<ModelOutcome> outcome;
   Notification done;
-  inbox_->Push(command::AddModel{&model, served.get(), &status, &done});
+  inbox_->Push(command::AddModel{&model, served.get(), &outcome, &done});
   done.Wait();
-  RETURN_IF_ERROR(status);
-  status = models_->Add(served);
-  // Weights are the engine thread's to free.
-  if (!status.ok()) inbox_->Push(command::RetireModel{std::move(served)});
-  return status;
+  if (!outcome.ok() || outcome->kind == ModelOutcome::Kind::kSkipped) return outcome;
+  if (absl::Status status = models_->Add(served); !status.ok()) {
+    // Weights are the engine thread's to free.
+    inbox_->Push(command::RetireModel{std::move(served)});
+    return status;
+  }
+  return outcome;
 }
 
 absl::Status EngineImpl::RemoveModel(const std::string& name) {

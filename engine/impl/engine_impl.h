@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -42,12 +43,16 @@ class EngineImpl : public Engine {
              std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics);
   ~EngineImpl() override;
 
-  // Hands the models to the backend and starts the engine thread. Errors are the backend's;
-  // `left_out` is that of Engine::Create.
-  absl::Status Start(const std::vector<Model>& models, std::vector<LeftOutModel>* left_out);
+  // Hands the models to the backend and starts the engine thread. Errors are those of
+  // Engine::Create.
+  absl::Status Start(const std::vector<Model>& models);
 
   std::vector<ModelInfo> Models() const override;
-  absl::Status AddModel(const Model& model) override;
+  std::vector<SkippedModel> SkippedModels() const override { return models_->skipped(); }
+  void SetSkippedModels(std::vector<SkippedModel> models) override {
+    models_->SetSkipped(std::move(models));
+  }
+  absl::StatusOr<ModelOutcome> AddModel(const Model& model) override;
   absl::Status RemoveModel(const std::string& name) override;
   absl::Status SetDefaultModel(const std::string& name) override;
 
@@ -93,11 +98,8 @@ class EngineImpl : public Engine {
   void LookUp(uint64_t session, const std::string& client, std::shared_ptr<CallControl> control,
               const std::string& tenant, const std::string& context,
               std::shared_ptr<const Preparation> preparation);
-  // Both of Start. The engine thread's.
-  absl::Status AddFirstModels(const std::vector<Model>& models,
-                              std::vector<LeftOutModel>* left_out);
-  absl::Status LeaveOut(const std::string& model, const absl::Status& why,
-                        std::vector<LeftOutModel>* left_out);
+  // Of Start. The engine thread's.
+  absl::Status AddFirstModels(const std::vector<Model>& models);
   void RequestRead(const std::shared_ptr<const RegisteredContext>& context);
   EngineLoop::FileAccess FileAccess();
   void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,

@@ -156,16 +156,10 @@ void EngineLoop::Handle(command::LimitPools& limit) {
 }
 
 void EngineLoop::Handle(command::AddModel& add) {
-  if (!failure_.ok()) {
-    *add.status = failure_;
+  if (failure_.ok()) {
+    *add.outcome = add.served->AddTo(backend_, *add.model);
   } else {
-    absl::StatusOr<std::shared_ptr<const BackendModel>> weights = backend_->AddModel(*add.model);
-    *add.status = weights.status();
-    if (weights.ok()) add.served->SetWeights(*std::move(weights));
-    // Of the engine itself, Unavailable says that it serves nothing any more.
-    if (absl::IsUnavailable(*add.status)) {
-      *add.status = absl::FailedPreconditionError(add.status->message());
-    }
+    *add.outcome = failure_;
   }
   add.done->Notify();
 }

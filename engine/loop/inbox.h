@@ -58,12 +58,12 @@ struct LimitPools {
   int64_t context = 0;
   int64_t buffer = 0;
 };
-// Gives a model to the backend; `status` is that of Engine::AddModel. The pointers are valid until
+// Gives a model to the backend; `outcome` is that of Engine::AddModel. The pointers are valid until
 // `done` is notified.
 struct AddModel {
   const Model* model;
   ServedModel* served;
-  absl::Status* status;
+  absl::StatusOr<ModelOutcome>* outcome;
   Notification* done;
 };
 // The weights of a model that was removed go when nothing needs them any more.

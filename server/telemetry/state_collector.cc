@@ -89,9 +89,6 @@ void AddServer(const ServerState& state, Page* page) {
   }
   page->Add("chorale_log_lines_dropped_total", LogLinesDropped());
   page->Add("chorale_build_info", 1, {{"version", CHORALE_VERSION}, {"commit", CHORALE_COMMIT}});
-  for (const LeftOutModel& model : state.left_out_models) {
-    page->Add("chorale_model_left_out", 1, {{"model", model.name}});
-  }
 }
 
 void AddContexts(const EngineStats& stats, int64_t pool_bytes, Page* page) {
@@ -143,6 +140,9 @@ void AddEngine(const Engine* engine, Page* page) {
               {{"model", model.name},
                {"digest", model.digest},
                {"default", model.is_default ? "true" : "false"}});
+  }
+  for (const SkippedModel& model : engine->SkippedModels()) {
+    page->Add("chorale_model_left_out", 1, {{"model", model.name}});
   }
 }
 

@@ -28,7 +28,6 @@ struct ServerState {
   int64_t registration_memory_bytes = 0;          // --registration_memory_mib
   int64_t registering_bytes = 0;                  // of it in use
   std::optional<absl::Time> certificate_expires;  // nothing without TLS
-  std::vector<LeftOutModel> left_out_models;
 };
 
 // Thread-safe. A scrape may read the store's disk; while one scrape waits for it, others return the

@@ -120,9 +120,10 @@ class EngineTarget : public Target {
  public:
   explicit EngineTarget(const LoadOptions& options) : options_(options) {
     StartLogging(LogFormat::kText, spdlog::level::warn);
-    absl::StatusOr<BuiltEngine> built = BuildEngine(SetupOf(options, folder_.path()), &metrics_);
+    absl::StatusOr<std::unique_ptr<Engine>> built =
+        BuildEngine(SetupOf(options, folder_.path()), &metrics_);
     if (!built.ok()) Fail(built.status().ToString());
-    engine_ = std::move(built->engine);
+    engine_ = *std::move(built);
     for (int context = 0; context < options.contexts; ++context) Register(context);
   }
 

@@ -35,9 +35,9 @@ class EngineModelsTest : public EngineFixture {
     model.name = name;
     return model;
   }
-  absl::Status Create(const std::vector<Model>& models, std::vector<LeftOutModel>* left_out) {
+  absl::Status Create(const std::vector<Model>& models) {
     auto engine = Engine::Create(options_, NewFakeBackend(backend_options_, &backend_),
-                                 std::make_unique<FakeStore>(&store_), models, &metrics_, left_out);
+                                 std::make_unique<FakeStore>(&store_), models, &metrics_);
     if (engine.ok()) engine_ = *std::move(engine);
     return engine.status();
   }
@@ -204,13 +204,13 @@ TEST_F(EngineModelsTest, TheDefaultCanBeAnotherOne) {
 
 TEST_F(EngineModelsTest, WhatCannotBeDoneChangesNothing) {
   Start();
-  EXPECT_EQ(engine_->AddModel(Second()).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(engine_->AddModel(Model()).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine_->AddModel(Second()).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(engine_->AddModel(Model()).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(engine_->RemoveModel("third").code(), absl::StatusCode::kNotFound);
   backend_.refuse_models = true;
   Model third = Second();
   third.name = "third";
-  EXPECT_EQ(engine_->AddModel(third).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(engine_->AddModel(third).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(Names(), ElementsAre("model", "second"));
   EXPECT_EQ(backend_.live_models, 2);
   EXPECT_TRUE(engine_->RemoveModel("model").ok());
@@ -218,17 +218,16 @@ TEST_F(EngineModelsTest, WhatCannotBeDoneChangesNothing) {
   EXPECT_THAT(Names(), ElementsAre("second"));
 }
 
-TEST_F(EngineModelsTest, WhatTheMachineLacksIsLeftOutAndTheOthersAreServed) {
+TEST_F(EngineModelsTest, WhatTheMachineLacksIsSkippedAndTheOthersAreServed) {
   backend_.lacks_library = true;
-  std::vector<LeftOutModel> left_out;
-  const absl::Status created =
-      Create({Wide("wide-1"), model_, Wide("wide-2"), Second()}, &left_out);
+  const absl::Status created = Create({Wide("wide-1"), model_, Wide("wide-2"), Second()});
   ASSERT_TRUE(created.ok()) << created;
   EXPECT_THAT(Names(), ElementsAre("model", "second"));
-  ASSERT_EQ(left_out.size(), 2u);
-  EXPECT_EQ(left_out[0].name, "wide-1");
-  EXPECT_EQ(left_out[1].name, "wide-2");
-  EXPECT_EQ(left_out[1].reason, "Install the library.");
+  const std::vector<SkippedModel> skipped = engine_->SkippedModels();
+  ASSERT_EQ(skipped.size(), 2u);
+  EXPECT_EQ(skipped[0].name, "wide-1");
+  EXPECT_EQ(skipped[1].name, "wide-2");
+  EXPECT_EQ(skipped[1].reason, "Install the library.");
   EXPECT_EQ(RegisterFor("wide-1", "w").code(), absl::StatusCode::kNotFound);
   Register("c");  // the default is the first of the others
   EXPECT_EQ(engine_->GetContext(kTenant, "c")->record.model, "model");
@@ -238,12 +237,13 @@ TEST_F(EngineModelsTest, WhatTheMachineLacksIsLeftOutAndTheOthersAreServed) {
 TEST_F(EngineModelsTest, WhatTheMachineLackedCanBeAddedOnceItIsThere) {
   StartEngine();
   backend_.lacks_library = true;
-  const absl::Status refused = engine_->AddModel(Wide());
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(refused.message(), "Install the library.");
+  const absl::StatusOr<ModelOutcome> skipped = engine_->AddModel(Wide());
+  ASSERT_TRUE(skipped.ok()) << skipped.status();
+  EXPECT_EQ(skipped->kind, ModelOutcome::Kind::kSkipped);
+  EXPECT_EQ(skipped->reason, "Install the library.");
   EXPECT_THAT(Names(), ElementsAre("model"));
   backend_.lacks_library = false;
-  EXPECT_TRUE(engine_->AddModel(Wide()).ok());
+  EXPECT_EQ(engine_->AddModel(Wide())->kind, ModelOutcome::Kind::kAdded);
   EXPECT_THAT(Names(), ElementsAre("model", "wide"));
   EXPECT_EQ(engine_->Models()[0].form, "fused");
   EXPECT_EQ(engine_->Models()[1].form, "wide");
@@ -253,16 +253,14 @@ TEST_F(EngineModelsTest, WhatTheMachineLackedCanBeAddedOnceItIsThere) {
 
 TEST_F(EngineModelsTest, AnEngineWithoutAnyModelIsAnError) {
   backend_.lacks_library = true;
-  std::vector<LeftOutModel> left_out;
-  const absl::Status none = Create({Wide("wide-1"), Wide("wide-2")}, &left_out);
+  const absl::Status none = Create({Wide("wide-1"), Wide("wide-2")});
   EXPECT_EQ(none.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(none.message(), "model 'wide-2' cannot be served: Install the library.");
-  EXPECT_EQ(left_out.size(), 1u);
-  // Nor is any left out whom nobody would hear of.
-  EXPECT_EQ(Create({Wide(), model_}, nullptr).code(), absl::StatusCode::kUnavailable);
-  // Other errors are the engine's, whatever else is left out.
+  EXPECT_EQ(none.message(),
+            "model 'wide-1' cannot be served: Install the library.\n"
+            "model 'wide-2' cannot be served: Install the library.");
+  // Other errors are the engine's, whatever else is skipped.
   backend_.refuse_models = true;
-  EXPECT_EQ(Create({model_, Wide()}, &left_out).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Create({model_, Wide()}).code(), absl::StatusCode::kResourceExhausted);
 }
 
 // Keys and values of a model that is computed by another version of a library have other bits.
@@ -304,7 +302,7 @@ TEST_F(EngineModelsTest, AFailedBackendTakesNoModel) {
   Register("c");
   backend_.fail = true;
   EXPECT_FALSE(Draw("c").ok());
-  EXPECT_EQ(engine_->AddModel(Second()).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(engine_->AddModel(Second()).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(EngineModelsTest, RequestsAndChangesOfModelsDoNotDisturbEachOther) {

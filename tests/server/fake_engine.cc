@@ -78,17 +78,19 @@ bool FakeEngine::WaitForBegun(int64_t count) {
   return true;
 }
 
-absl::Status FakeEngine::AddModel(const Model& model) {
+absl::StatusOr<ModelOutcome> FakeEngine::AddModel(const Model& model) {
   if (model.name == "too-large") return absl::ResourceExhaustedError("no memory is left");
   const bool wide = model.name == "wide";
-  if (wide && !has_library) return absl::FailedPreconditionError("Install the library.");
+  if (wide && !has_library) {
+    return ModelOutcome{ModelOutcome::Kind::kSkipped, "Install the library."};
+  }
   MutexLock lock(&mutex_);
   for (const ModelInfo& info : models) {
     if (info.name == model.name) return absl::AlreadyExistsError(model.name);
   }
   models.push_back({model.name, model.config, model.digest, model.parameters});
   if (wide) models.back().form = "wide";
-  return absl::OkStatus();
+  return ModelOutcome();
 }
 
 absl::Status FakeEngine::RemoveModel(const std::string& name) {

@@ -93,7 +93,15 @@ class FakeEngine : public Engine {
   // These refuse what the real engine refuses; a model named "too-large" does not fit, and one
   // named "wide" needs a library.
   std::atomic<bool> has_library{false};
-  absl::Status AddModel(const Model& model) override;
+  absl::StatusOr<ModelOutcome> AddModel(const Model& model) override;
+  std::vector<SkippedModel> SkippedModels() const override {
+    MutexLock lock(&mutex_);
+    return skipped_;
+  }
+  void SetSkippedModels(std::vector<SkippedModel> models) override {
+    MutexLock lock(&mutex_);
+    skipped_ = std::move(models);
+  }
   absl::Status RemoveModel(const std::string& name) override;
   absl::Status SetDefaultModel(const std::string& name) override;
   absl::StatusOr<RegisterOutcome> Register(const std::string& tenant, const std::string& name,
@@ -165,6 +173,7 @@ class FakeEngine : public Engine {
   std::atomic<bool> failed_{false};
   mutable Mutex mutex_;
   CondVar changed_;
+  std::vector<SkippedModel> skipped_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<FakeSample>> samples_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<FakeCall>> calls_ ABSL_GUARDED_BY(mutex_);
   Limits limits_ ABSL_GUARDED_BY(mutex_);

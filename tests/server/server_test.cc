@@ -447,7 +447,7 @@ TEST_F(ServerTest, FollowsTheLimitOfMemory) {
   }));
 }
 
-TEST_F(ServerTest, TheMetricsNameTheModelsThatAreLeftOut) {
+TEST_F(ServerTest, TheMetricsNameTheModelsThatAreSkipped) {
   options_.metrics_address = "127.0.0.1:0";
   engine_->models = {{"m", {}, "m's digest"}};
   StartServer();
@@ -459,11 +459,11 @@ TEST_F(ServerTest, TheMetricsNameTheModelsThatAreLeftOut) {
       models[i].name = names[i];
       models[i].digest = absl::StrCat(names[i], "'s digest");
     }
-    return server_->UpdateModels(models).status();
+    return server_->UpdateModels(models);
   };
   EXPECT_THAT(page(), Not(HasSubstr("chorale_model_left_out")));
   // At the start.
-  server_->SetLeftOutModels({{"wide", "Install the library."}, {"other", "Install it."}});
+  engine_->SetSkippedModels({{"wide", "Install the library."}, {"other", "Install it."}});
   EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"wide\"} 1\n"));
   EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"other\"} 1\n"));
   // At a reload; one that is refused changes nothing.

@@ -26,12 +26,10 @@ class UpdateModelsTest : public ::testing::Test {
  protected:
   UpdateModelsTest() { EXPECT_TRUE(engine_.AddModel(Named("a")).ok()); }
 
-  // The names of those that were left out.
-  absl::StatusOr<std::vector<std::string>> Update(const std::vector<Model>& models) {
-    const absl::StatusOr<std::vector<LeftOutModel>> updated = UpdateModels(models, &engine_);
-    if (!updated.ok()) return updated.status();
+  absl::Status Update(const std::vector<Model>& models) { return UpdateModels(models, &engine_); }
+  std::vector<std::string> Skipped() {
     std::vector<std::string> names;
-    for (const LeftOutModel& model : *updated) {
+    for (const SkippedModel& model : engine_.SkippedModels()) {
       names.push_back(model.name);
       EXPECT_EQ(model.reason, "Install the library.");
     }
@@ -70,21 +68,25 @@ TEST_F(UpdateModelsTest, AnErrorChangesNothing) {
       {{Named("wide")}, "model 'wide' cannot be served: Install the library."},
   };
   for (const auto& [models, what] : cases) {
-    EXPECT_THAT(std::string(Update(models).status().message()), HasSubstr(what));
+    EXPECT_THAT(std::string(Update(models).message()), HasSubstr(what));
     EXPECT_THAT(Names(), ElementsAre("a"));
+    EXPECT_THAT(Skipped(), IsEmpty());
     EXPECT_EQ(engine_.Models()[0].digest, "content");
   }
 }
 
-TEST_F(UpdateModelsTest, WhatTheMachineLacksIsLeftOutAndAllElseIsDone) {
-  const auto left_out = Update({Named("wide"), Named("b")});
-  ASSERT_TRUE(left_out.ok()) << left_out.status();
-  EXPECT_THAT(*left_out, ElementsAre("wide"));
+TEST_F(UpdateModelsTest, WhatTheMachineLacksIsSkippedAndAllElseIsDone) {
+  EXPECT_TRUE(Update({Named("wide"), Named("b")}).ok());
+  EXPECT_THAT(Skipped(), ElementsAre("wide"));
   EXPECT_THAT(Names(), ElementsAre("b"));  // "a" was to go
   // One that is served may be all that is left.
-  EXPECT_THAT(*Update({Named("wide"), Named("b")}), ElementsAre("wide"));
+  EXPECT_TRUE(Update({Named("wide"), Named("b")}).ok());
+  EXPECT_THAT(Skipped(), ElementsAre("wide"));
   engine_.has_library = true;
-  EXPECT_THAT(*Update({Named("wide"), Named("b")}), IsEmpty());
+  EXPECT_FALSE(Update({Named("wide"), Named("too-large")}).ok());
+  EXPECT_THAT(Skipped(), ElementsAre("wide"));
+  EXPECT_TRUE(Update({Named("wide"), Named("b")}).ok());
+  EXPECT_THAT(Skipped(), IsEmpty());
   EXPECT_THAT(Names(), ElementsAre("wide", "b"));
   EXPECT_EQ(engine_.Models()[0].form, "wide");
 }
