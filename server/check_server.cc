@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "server/lifecycle/health_services.h"
+#include "server/process/health_services.h"
 
 namespace chorale {
 namespace {

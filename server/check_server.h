@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/server_options.h"
+#include "server/options/server_options.h"
 
 namespace chorale {
 

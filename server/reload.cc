@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "server/config/mistakes.h"
-#include "server/model_folders.h"
+#include "server/models/model_folders.h"
 
 namespace chorale {
 namespace {

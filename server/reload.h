@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/model/model.h"
 #include "server/check_start.h"
-#include "server/configuration.h"
+#include "server/options/configuration.h"
 #include "server/server.h"
 #include "server/telemetry/logging.h"
 
@@ -40,7 +40,7 @@ class Reloader {
            LoadModels load_models, CheckStart check_start, Server* server);
 
   // Reads the sources again, and all models if a model has changed or was skipped
-  // (server/update_models.h): its requirement may be available by now.
+  // (server/models/update_models.h): its requirement may be available by now.
   void Reload();
 
  private:

@@ -23,12 +23,12 @@
 #include "base/file_descriptor.h"
 #include "base/monotonic_clock.h"
 #include "base/status_macros.h"
-#include "server/lifecycle/health_services.h"
-#include "server/listener/listen.h"
-#include "server/memory_plan.h"
+#include "server/memory/memory_plan.h"
+#include "server/models/update_models.h"
+#include "server/net/listen.h"
+#include "server/process/health_services.h"
 #include "server/telemetry/logging.h"
 #include "server/telemetry/process_statistics.h"
-#include "server/update_models.h"
 
 namespace chorale {
 namespace {

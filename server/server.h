@@ -18,20 +18,20 @@
 #include "base/mutex.h"
 #include "engine/api/engine.h"
 #include "engine/data/live_limits.h"
-#include "server/lifecycle/callback_threads.h"
-#include "server/lifecycle/connection_handover.h"
-#include "server/lifecycle/executor.h"
-#include "server/lifecycle/health_watch.h"
-#include "server/lifecycle/memory_watch.h"
-#include "server/lifecycle/own_memory_limit.h"
-#include "server/listener/listener.h"
+#include "server/memory/memory_watch.h"
+#include "server/memory/own_memory_limit.h"
+#include "server/net/connection_handover.h"
+#include "server/net/listener.h"
+#include "server/options/server_options.h"
+#include "server/process/callback_threads.h"
+#include "server/process/executor.h"
+#include "server/process/health_watch.h"
 #include "server/rpc/byte_budget.h"
 #include "server/rpc/chorale_service.h"
 #include "server/rpc/client_watchdog.h"
 #include "server/rpc/reactor_registry.h"
 #include "server/rpc/service_environment.h"
 #include "server/security/access_control.h"
-#include "server/server_options.h"
 #include "server/telemetry/http_endpoint.h"
 #include "server/telemetry/prometheus_metrics.h"
 #include "server/telemetry/state_collector.h"
@@ -54,7 +54,7 @@ namespace chorale {
 //   6. The destructor destroys the engine, which closes the store.
 //
 // gRPC's health service reports whether the server is live and ready;
-// server/lifecycle/health_services.h contains the names.
+// server/process/health_services.h contains the names.
 //
 // Thread contract: one thread owns it; any thread may call AnnounceShutdown, CutShort, SetSlowCall
 // and the const methods.
@@ -80,7 +80,7 @@ class Server {
   absl::Status Open(const EngineFactory& factory, std::function<void()> on_failure);
 
   // REQUIRES, for the next three: open. May be called on any single thread, but not at the same
-  // time as Drain. UpdateModels is described in server/update_models.h.
+  // time as Drain. UpdateModels is described in server/models/update_models.h.
   void SetLimits(const Limits& limits);
   absl::Status UpdateModels(const std::vector<Model>& models);
   std::vector<SkippedModel> SkippedModels() const { return engine_->SkippedModels(); }

@@ -1,7 +1,7 @@
 // What a device does for the engine: holds weights and K/V, and advances pieces of work.
 //
 // The engine does all accounting: it asks for sizes, allocates ranges of the pools (offsets only,
-// see engine/memory/range_allocator.h) and passes them in. The backend owns the memory behind the
+// see engine/pools/range_allocator.h) and passes them in. The backend owns the memory behind the
 // offsets and allocates no other GPU memory for work, so an admitted request never runs out of
 // memory. Work is created once, then advanced slice by slice together with the work of any other
 // sessions and contexts; batching, fairness, cancellation and streaming happen between slices.

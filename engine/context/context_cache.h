@@ -22,8 +22,8 @@
 #include "engine/api/stats.h"
 #include "engine/backend/backend.h"
 #include "engine/context/registered_context.h"
-#include "engine/memory/lent_memory.h"
-#include "engine/memory/range_allocator.h"
+#include "engine/pools/lent_memory.h"
+#include "engine/pools/range_allocator.h"
 
 namespace chorale {
 

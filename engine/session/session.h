@@ -21,7 +21,7 @@
 #include "engine/context/context_cache.h"
 #include "engine/context/preparation.h"
 #include "engine/context/registered_context.h"
-#include "engine/memory/buffer_pool.h"
+#include "engine/pools/buffer_pool.h"
 #include "engine/session/call_control.h"
 #include "engine/session/tile_plan.h"
 

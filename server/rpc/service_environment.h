@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "engine/api/engine.h"
 #include "engine/data/live_limits.h"
-#include "server/lifecycle/executor.h"
+#include "server/process/executor.h"
 #include "server/rpc/byte_budget.h"
 #include "server/rpc/reactor_registry.h"
 #include "server/rpc/reply_memory.h"

@@ -18,7 +18,7 @@
 #include "base/file_descriptor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/listener/file_limit.h"
+#include "server/net/file_limit.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/prometheus_page.h"
 #include "tests/end_to_end/server_process.h"

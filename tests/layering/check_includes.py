@@ -63,40 +63,51 @@ FOLDERS = {
         'kernels/cpu/target.h kernels/cuda/layout kernels/cuda/products kernels/cuda/runtime '
         'kernels/cuda/wide kernels/ops',
     'engine/backend/cuda_plugin': 'engine/backend/backend.h engine/backend/cuda/backend.h',
-    # Only engine/impl and the server may include all of it: nothing below has engine.h.
+    # Only engine/composition and the server may include all of it: nothing below has engine.h.
     'engine/api': 'engine/backend/backend.h engine/data engine/model engine/store',
-    'engine/memory': 'engine/backend/backend.h',
+    'engine/pools': 'engine/backend/backend.h',
     'engine/context':
         'engine/api/metrics_sink.h engine/api/model_info.h engine/api/request.h '
         'engine/api/stats.h engine/backend/backend.h engine/backend/flop_model.h engine/data '
-        'engine/memory engine/model engine/store',
+        'engine/pools engine/model engine/store',
     'engine/session':
         'engine/api/call.h engine/api/call_context.h engine/api/call_report.h '
         'engine/api/metrics_sink.h engine/api/request.h engine/backend/backend.h '
-        'engine/backend/flop_model.h engine/context engine/data engine/memory engine/model '
+        'engine/backend/flop_model.h engine/context engine/data engine/pools engine/model '
         'kernels/ops',
-    'engine/loop':
+    'engine/scheduling':
         'engine/api/call_context.h engine/api/engine_options.h engine/api/metrics_sink.h '
-        'engine/api/stats.h engine/backend/backend.h engine/context engine/memory engine/session',
-    'engine/impl':
-        'engine/api engine/context engine/data/live_limits.h engine/loop engine/session',
+        'engine/api/stats.h engine/backend/backend.h engine/context engine/pools engine/session',
+    'engine/composition':
+        'engine/api engine/context engine/data/live_limits.h engine/scheduling engine/session',
 
     'server/config': '',
     'server/telemetry': 'engine/api',
     'server/tracing': 'engine/api proto server/telemetry',
-    'server/lifecycle': 'server/telemetry',
-    'server/net': '',
-    'server/listener': 'server/net server/telemetry',
+    'server/process': 'server/telemetry',
+    'server/net': 'server/telemetry',
     'server/codec': 'engine/api engine/data proto server/telemetry',
     'server/security': 'server/config server/net server/telemetry',
     'server/rpc':
-        'engine/api engine/data proto server/codec server/lifecycle server/net server/security '
+        'engine/api engine/data proto server/codec server/net server/process server/security '
         'server/telemetry server/tracing',
+    'server/options':
+        'engine/api engine/backend/cpu/backend.h engine/data server/config server/process '
+        'server/security server/telemetry',
+    'server/models':
+        'engine/api engine/model server/config server/process server/security server/telemetry',
+    'server/memory':
+        'engine/api engine/backend/backend.h engine/backend/cpu/backend.h server/models '
+        'server/options server/telemetry',
     'server':
+        'engine/api engine/data engine/model server/config server/memory server/models server/net '
+        'server/options server/process server/rpc server/security server/telemetry server/tracing',
+    # The only folder of the server that includes the implementation of the engine.
+    'server/app':
         'engine/api engine/backend/backend.h engine/backend/cpu/backend.h '
-        'engine/backend/cuda_plugin/load_cuda_backend.h engine/data engine/model engine/store '
-        'server/config server/lifecycle server/listener server/rpc server/security '
-        'server/telemetry server/tracing',
+        'engine/backend/cuda_plugin/load_cuda_backend.h engine/model engine/store server '
+        'server/config server/memory server/models server/net server/options server/process '
+        'server/telemetry',
 
     'client/cpp': 'proto',
     'client/cli': 'client/cpp proto',
@@ -118,8 +129,12 @@ LIBRARIES = {
     'server/config': ('absl/', 'yaml-cpp/', *POSIX),
     'server/security': ('absl/', 'grpc/', 'grpcpp/', 'openssl/', 'yaml-cpp/', *POSIX),
     'server': ('absl/', 'google/protobuf/', 'grpc/', 'grpcpp/', *POSIX),
-    'server/lifecycle': ('absl/', 'grpc/', 'grpcpp/', 'malloc.h', 'spdlog/', *POSIX),
-    'server/listener': ('absl/', 'arpa/inet.h', 'linux/tcp.h', 'netdb.h', *POSIX),
+    'server/app': ('absl/', *POSIX),
+    'server/memory': ('absl/', 'malloc.h', *POSIX),
+    'server/models': ('absl/', *POSIX),
+    'server/net': ('absl/', 'grpcpp/', 'linux/tcp.h', 'netdb.h', *POSIX),
+    'server/options': ('absl/', *POSIX),
+    'server/process': ('absl/', 'grpc/', 'grpcpp/', 'spdlog/', *POSIX),
     'server/telemetry': ('absl/', 'grpc/', 'malloc.h', 'microhttpd.h', 'nlohmann/', 'prometheus/', 'spdlog/', *POSIX),
     'client/cpp': ('absl/', 'csv.h', 'google/protobuf/', 'grpcpp/', 'netdb.h', 'openssl/', *POSIX),
     'client/cli': ('CLI/', 'absl/', 'nlohmann/', 'openssl/', *POSIX),

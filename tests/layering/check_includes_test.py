@@ -48,7 +48,7 @@ class CheckIncludesTest(unittest.TestCase):
                             'grpcpp/grpcpp.h', 'google/protobuf/message.h', 'sqlite3.h',
                             'prometheus/counter.h', 'chorale/v1/chorale.pb.h', 'tests/x.h'),
             'engine/data/a.cc': ('engine/model/x.h', 'engine/api/x.h', 'engine/store/x.h'),
-            'engine/session/a.cc': ('engine/api/x.h', 'engine/impl/x.h', 'engine/loop/x.h',
+            'engine/session/a.cc': ('engine/api/x.h', 'engine/composition/x.h', 'engine/scheduling/x.h',
                                     'engine/store/x.h'),
             'engine/backend/cpu/a.cc': ('engine/backend/cuda/x.h', 'kernels/cpu/x.h'),
             'engine/backend/a.cc': ('engine/backend/cpu/x.h', 'engine/store/x.h', 'engine/api/x.h'),
@@ -80,11 +80,11 @@ class CheckIncludesTest(unittest.TestCase):
 
     def test_the_engine_s_interface_is_not_included_below_it(self):
         self.write('engine/api/engine.h')
-        for folder in ('engine/context', 'engine/session', 'engine/loop'):
+        for folder in ('engine/context', 'engine/session', 'engine/scheduling'):
             self.write(f'{folder}/a.h', '"engine/api/engine.h"')
             self.assertIn(f'{folder}/a.h:1: must not include "engine/api/engine.h"', self.check())
-        self.write('engine/impl/a.h', '"engine/api/engine.h"')
-        self.assertFalse(any(line.startswith('engine/impl') for line in self.check()))
+        self.write('engine/composition/a.h', '"engine/api/engine.h"')
+        self.assertFalse(any(line.startswith('engine/composition') for line in self.check()))
 
     def test_angle_brackets_and_spaces_do_not_hide_an_edge(self):
         self.write('engine/api/x.h')

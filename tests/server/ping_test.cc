@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
-#include "tests/server/listener/sockets.h"
+#include "tests/server/net/sockets.h"
 #include "tests/server/server_fixture.h"
 
 namespace chorale {

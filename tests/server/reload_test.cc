@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/model_folders.h"
+#include "server/models/model_folders.h"
 #include "server/telemetry/logging.h"
 #include "spdlog/spdlog.h"
 #include "tests/server/log_recorder.h"

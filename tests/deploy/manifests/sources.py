@@ -90,7 +90,7 @@ def read_sources() -> Sources:
         http_paths=set(re.findall(r'"(/[a-z]*)"', server)),
         metrics=set(re.findall(r'"(chorale_[a-z_]+)"', _server_sources('server/telemetry'))),
         forced_exit_margin=float(_match(
-            r'kForcedExitMargin = absl::Seconds\((\d+)\)', 'server/run_server.cc')),
+            r'kForcedExitMargin = absl::Seconds\((\d+)\)', 'server/app/run_server.cc')),
         grpc_services=_grpc_services(),
         image_environment=image_environment(ROOT / 'Dockerfile'),
         rule_groups=yaml.safe_load(_read('deploy/prometheus/rules.yml'))['groups'],

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/codec/model_page.h"
-#include "server/server_options.h"
+#include "server/options/server_options.h"
 
 namespace chorale {
 namespace {

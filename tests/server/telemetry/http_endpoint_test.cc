@@ -13,11 +13,11 @@
 #include "base/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/listener/listen.h"
+#include "server/net/listen.h"
 #include "server/telemetry/metric_catalog.h"
 #include "server/telemetry/series.h"
 #include "tests/eventually.h"
-#include "tests/server/listener/sockets.h"
+#include "tests/server/net/sockets.h"
 
 namespace chorale {
 namespace {

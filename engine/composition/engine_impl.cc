@@ -1,0 +1,441 @@
+#include "engine/composition/engine_impl.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "base/error_details.h"
+#include "base/monotonic_clock.h"
+#include "base/notification.h"
+#include "base/status_macros.h"
+#include "engine/context/registration.h"
+#include "engine/session/density_session.h"
+#include "engine/session/predict_session.h"
+#include "engine/session/request_preparation.h"
+#include "engine/session/sample_session.h"
+#include "engine/session/warm_session.h"
+#include "spdlog/spdlog.h"
+
+namespace chorale {
+namespace {
+
+uint64_t RandomSeed() {
+  std::random_device device;
+  uint64_t seed = 0;
+  while (seed == 0) seed = uint64_t{device()} << 32 | device();
+  return seed;
+}
+
+std::string NotServed(const SkippedModel& model) {
+  return absl::StrCat("model '", model.name, "' cannot be served: ", model.reason);
+}
+
+// Holds nothing of the engine but the inbox, which drops what comes after the engine has ended.
+class CallHandle : public Call {
+ public:
+  CallHandle(std::shared_ptr<CallControl> control, std::shared_ptr<Inbox> inbox)
+      : control_(std::move(control)), inbox_(std::move(inbox)) {}
+
+  void Cancel() override {
+    control_->cancelled = true;
+    inbox_->Poke();
+  }
+  void Acknowledge(int64_t values) override {
+    if (values <= 0) return;
+    control_->acknowledged += values;
+    inbox_->Poke();
+  }
+
+ private:
+  const std::shared_ptr<CallControl> control_;
+  const std::shared_ptr<Inbox> inbox_;
+};
+
+}  // namespace
+
+EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> backend,
+                       std::unique_ptr<ContextStore> store, std::unique_ptr<ModelRegistry> models,
+                       std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics)
+    : options_(options),
+      limits_(options.limits),
+      metrics_(metrics),
+      backend_(std::move(backend)),
+      store_(std::move(store)),
+      models_(std::move(models)),
+      description_(backend_->description()),
+      host_reaches_pools_(backend_->ContextMemory({}) != nullptr),
+      inbox_(std::make_shared<Inbox>()),
+      registry_(options_.max_registered_bytes),
+      registration_limit_(options_.max_registered_bytes),
+      loader_(store_.get(), models_.get(), backend_.get(), &registry_),
+      encoded_(std::move(encoded)),
+      environment_{backend_.get(),
+                   metrics_,
+                   options_.max_slices_per_tick,
+                   options_.max_unacknowledged_values,
+                   [this](uint64_t session, std::shared_ptr<const CallControl> control,
+                          std::function<SessionEnvironment::Continuation()> job) {
+                     RunOnSummaryThread(session, std::move(control), std::move(job));
+                   },
+                   [this] { return loop_.MaySummariseAtOnce(); }},
+      loop_(
+          options_, backend_.get(), metrics_, inbox_,
+          [this](std::shared_ptr<const RegisteredContext> context) { RequestRead(context); },
+          FileAccess()) {
+  if (encoded_ == nullptr) return;
+  store_->UseFreeDisk([this](int64_t bytes) { return encoded_->FreeDisk(bytes); });
+}
+
+EngineLoop::FileAccess EngineImpl::FileAccess() {
+  if (encoded_ == nullptr) return {};
+  return {[this](const RegisteredContext& context) { return encoded_->Has(context); },
+          [this](ContextCache::FileTask task) {
+            if (task.kind == ContextCache::FileTask::Kind::kRead) {
+              encoded_->Read(std::move(task), [this](const ContextCache::ContextPointer& context,
+                                                     absl::StatusOr<std::string> encoder_state) {
+                inbox_->Push(command::FileRead{context, std::move(encoder_state)});
+              });
+            } else {
+              encoded_->Write(std::move(task), [this] { inbox_->Push(command::FileWritten()); });
+            }
+          },
+          [this] { encoded_->Stop(); }};
+}
+
+absl::Status EngineImpl::AddFirstModels(const std::vector<Model>& models) {
+  for (const Model& model : models) {
+    ASSIGN_OR_RETURN(const ModelOutcome outcome,
+                     models_->Find(model.name)->AddTo(backend_.get(), model));
+    if (outcome.kind == ModelOutcome::Kind::kAdded) continue;
+    // From now on no request finds the model; the next one may be the default.
+    if (!models_->Skip(model.name, outcome.reason).ok()) {  // it is the last one
+      return absl::UnavailableError(NotServed({model.name, outcome.reason}));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::Start(const std::vector<Model>& models) {
+  Notification started;
+  absl::Status status;
+  engine_thread_ = std::thread([&, this] {
+    // The backend is the engine thread's alone, from the first call on.
+    status = AddFirstModels(models);
+    const bool run = status.ok();
+    started.Notify();
+    if (run) loop_.Run();
+    for (const auto& model : models_->models()) model->weights.reset();
+  });
+  started.Wait();
+  if (status.ok()) return status;
+  std::string lines;
+  for (const SkippedModel& model : SkippedModels()) absl::StrAppend(&lines, NotServed(model), "\n");
+  return absl::Status(status.code(), absl::StrCat(lines, status.message()));
+}
+
+EngineImpl::~EngineImpl() {
+  draining_ = true;
+  inbox_->Push(command::Stop());
+  if (engine_thread_.joinable()) engine_thread_.join();
+  loader_thread_.Stop();
+  summary_thread_.Stop();
+  if (absl::Status s = store_->Close(); !s.ok()) {
+    spdlog::error("the context store was not closed cleanly: {}", s.ToString());
+  }
+}
+
+std::vector<ModelInfo> EngineImpl::Models() const {
+  std::vector<ModelInfo> infos;
+  for (const auto& model : models_->models()) {
+    infos.push_back(model->info);
+    infos.back().is_default = infos.size() == 1;
+    // A context's size is rounded up layer by layer: many rows say what one takes.
+    constexpr int64_t kRows = 4096;
+    infos.back().resident_bytes_per_row = backend_->ContextBytes(model->info.config, kRows) / kRows;
+  }
+  return infos;
+}
+
+absl::StatusOr<ModelOutcome> EngineImpl::AddModel(const Model& model) {
+  if (draining_) return DrainingError();
+  if (model.name.empty()) return absl::InvalidArgumentError("the model has no name");
+  // Before the weights take memory; Add looks once more.
+  if (models_->Find(model.name) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("a model with the name '", model.name, "' is already served"));
+  }
+  std::shared_ptr<ServedModel> served = ModelRegistry::MakeServed(model);
+  absl::StatusOr<ModelOutcome> outcome;
+  Notification done;
+  inbox_->Push(command::AddModel{&model, served.get(), &outcome, &done});
+  done.Wait();
+  if (!outcome.ok() || outcome->kind == ModelOutcome::Kind::kSkipped) return outcome;
+  if (absl::Status status = models_->Add(served); !status.ok()) {
+    // Weights are the engine thread's to free.
+    inbox_->Push(command::RetireModel{std::move(served)});
+    return status;
+  }
+  return outcome;
+}
+
+absl::Status EngineImpl::RemoveModel(const std::string& name) {
+  ASSIGN_OR_RETURN(std::shared_ptr<ServedModel> removed, models_->Remove(name));
+  registry_.Forget(*removed);
+  inbox_->Push(command::RetireModel{std::move(removed)});
+  return absl::OkStatus();
+}
+
+absl::Status EngineImpl::SetDefaultModel(const std::string& name) {
+  return models_->SetDefault(name);
+}
+
+// ---- Contexts ------------------------------------------------------------------------------
+
+absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
+                                                     const std::string& name,
+                                                     const std::string& model,
+                                                     const Dataset& dataset,
+                                                     const StoreQuota& quota) {
+  if (draining_) return DrainingError();
+  const std::shared_ptr<const ServedModel> served = models_->Find(model);
+  if (served == nullptr)
+    return absl::NotFoundError(absl::StrCat("no model has the name '", model, "'"));
+  ASSIGN_OR_RETURN(Registration registration,
+                   PrepareRegistration(tenant, name, *served, dataset, limits_.Get(), *backend_,
+                                       Pools().context));
+  MutexLock lock(&ChangesOf(tenant, name));
+  ASSIGN_OR_RETURN(PutOutcome outcome, store_->Put(registration.record, registration.bytes, quota));
+  ContextRecord record = std::move(registration.record);
+  std::vector<ColumnNote> notes = registration.transform.context_notes();
+  if (outcome == PutOutcome::kUnchanged) {
+    ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(tenant, name));
+    record = std::move(earlier);
+  } else {
+    HoldRegistered(record, served, dataset, std::move(registration.transform));
+  }
+  return RegisterOutcome{InfoOf(std::move(record)), outcome, std::move(notes)};
+}
+
+void EngineImpl::HoldRegistered(const ContextRecord& record,
+                                std::shared_ptr<const ServedModel> model, const Dataset& dataset,
+                                FeatureTransform transform) {
+  if (record.dataset_bytes > options_.max_registered_bytes) return;
+  absl::StatusOr<ContextData> data = MakeContextData(dataset, transform);
+  if (!data.ok()) return;  // the first request tells why
+  auto context = std::make_shared<RegisteredContext>();
+  context->record = record;
+  context->transform = std::move(transform);
+  context->resident_bytes = backend_->ContextBytes(model->info.config, record.rows);
+  context->model = std::move(model);
+  context->data = std::make_unique<ContextData>(*std::move(data));
+  registry_.AddRegistered(std::move(context));
+}
+
+absl::StatusOr<ContextInfo> EngineImpl::GetContext(const std::string& tenant,
+                                                   const std::string& name) {
+  ASSIGN_OR_RETURN(ContextRecord record, store_->Get(tenant, name));
+  return InfoOf(std::move(record));
+}
+
+absl::StatusOr<ContextInfoPage> EngineImpl::ListContexts(const std::string& tenant,
+                                                         PageLimits limits,
+                                                         const std::string& page_token) {
+  ASSIGN_OR_RETURN(ContextPage page, store_->List(tenant, limits, page_token));
+  ContextInfoPage infos;
+  infos.next_page_token = std::move(page.next_page_token);
+  for (ContextRecord& record : page.records) infos.contexts.push_back(InfoOf(std::move(record)));
+  return infos;
+}
+
+Mutex& EngineImpl::ChangesOf(const std::string& tenant, const std::string& name) {
+  return changes_[absl::HashOf(tenant, name) % changes_.size()];
+}
+
+absl::Status EngineImpl::DeleteContext(const std::string& tenant, const std::string& name) {
+  MutexLock lock(&ChangesOf(tenant, name));
+  absl::Status deleted = store_->Delete(tenant, name);
+  // A call that failed may have deleted it all the same.
+  const bool gone = deleted.ok() || absl::IsNotFound(store_->Get(tenant, name).status());
+  if (gone) {
+    registry_.Invalidate(tenant, name);
+    if (encoded_ != nullptr) encoded_->Remove(tenant, name);
+    inbox_->Push(command::PurgeDeleted());
+  }
+  return deleted;
+}
+
+ContextInfo EngineImpl::InfoOf(ContextRecord record) {
+  ContextInfo info;
+  if (auto known = registry_.Find(record.tenant, record.name);
+      known != nullptr && known->record.digest == record.digest) {
+    info.state = known->state;
+  }
+  info.resident_bytes = ResidentBytes(record.model, record.rows);
+  info.record = std::move(record);
+  return info;
+}
+
+int64_t EngineImpl::ResidentBytes(const std::string& model, int64_t rows) {
+  const std::shared_ptr<const ServedModel> served = model.empty() ? nullptr : models_->Find(model);
+  return served == nullptr ? 0 : backend_->ContextBytes(served->info.config, rows);
+}
+
+// ---- Requests ------------------------------------------------------------------------------
+
+template <typename SessionType, typename Request, typename Receiver>
+std::shared_ptr<Call> EngineImpl::StartSession(CallContext call, Request request,
+                                               Receiver receiver) {
+  CallStart start{next_call_++, std::make_shared<CallControl>(), MonotonicNow(), std::move(call)};
+  auto control = start.control;
+  auto shared = std::make_shared<const Request>(std::move(request));
+  auto preparation = MakePreparation(shared, &limits_.Get(), backend_.get());
+  return Submit(
+      std::make_unique<SessionType>(std::move(start), &environment_, shared, std::move(receiver)),
+      std::move(control), shared->context, std::move(preparation));
+}
+
+std::shared_ptr<Call> EngineImpl::Warm(CallContext call, WarmRequest request,
+                                       Callback<ContextInfo> done) {
+  return StartSession<WarmSession>(std::move(call), std::move(request), std::move(done));
+}
+
+absl::StatusOr<std::vector<ContextSize>> EngineImpl::NewestContexts(int64_t limit) {
+  ASSIGN_OR_RETURN(std::vector<ContextSummary> newest, store_->ListNewest(limit));
+  std::vector<ContextSize> sizes;
+  sizes.reserve(newest.size());
+  for (ContextSummary& context : newest) {
+    sizes.push_back({std::move(context.tenant), std::move(context.name),
+                     ResidentBytes(context.model, context.rows)});
+  }
+  return sizes;
+}
+
+std::shared_ptr<Call> EngineImpl::Predict(CallContext call, PredictRequest request,
+                                          Callback<PredictResult> done) {
+  return StartSession<PredictSession>(std::move(call), std::move(request), std::move(done));
+}
+
+std::shared_ptr<Call> EngineImpl::Sample(CallContext call, SampleRequest request,
+                                         std::shared_ptr<SampleObserver> observer) {
+  if (request.seed == 0) request.seed = RandomSeed();
+  return StartSession<SampleSession>(std::move(call), std::move(request), std::move(observer));
+}
+
+std::shared_ptr<Call> EngineImpl::LogDensity(CallContext call, LogDensityRequest request,
+                                             Callback<LogDensityResult> done) {
+  if (request.seed == 0) request.seed = RandomSeed();
+  return StartSession<DensitySession>(std::move(call), std::move(request), std::move(done));
+}
+
+std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
+                                         std::shared_ptr<CallControl> control,
+                                         const std::string& context,
+                                         std::shared_ptr<const Preparation> preparation) {
+  auto call = std::make_shared<CallHandle>(control, inbox_);
+  const uint64_t id = session->id();
+  const std::string tenant = session->tenant();
+  const std::string client = session->share().client;
+  if (draining_) {
+    metrics_->Rejected("draining");
+    inbox_->Push(command::Refuse{std::move(session), DrainingError()});
+    return call;
+  }
+  if (!loop_.TryEnterQueue(*session, control)) {
+    metrics_->Rejected("queue_full");
+    inbox_->Push(command::Refuse{
+        std::move(session),
+        ExhaustedRetryAfter(
+            absl::StrCat(options_.max_queued,
+                         " requests are queued already (--max_queued); retry later"),
+            options_.retry_delay)});
+    return call;
+  }
+  if (auto known = registry_.Find(tenant, context)) {
+    absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(known);
+    if (prepared.ok()) registry_.Release(*known);
+    inbox_->Push(command::Submit{std::move(session), std::move(prepared)});
+    return call;
+  }
+  inbox_->Push(command::Submit{std::move(session), std::nullopt});
+  LookUp(id, client, std::move(control), tenant, context, std::move(preparation));
+  return call;
+}
+
+void EngineImpl::LookUp(uint64_t session, const std::string& client,
+                        std::shared_ptr<CallControl> control, const std::string& tenant,
+                        const std::string& context,
+                        std::shared_ptr<const Preparation> preparation) {
+  auto job = [this, session, control = std::move(control), tenant, context,
+              preparation = std::move(preparation)] {
+    if (control->ended || control->cancelled) return;
+    auto loaded = loader_.Load(tenant, context, *preparation);
+    if (!loaded.ok()) {
+      inbox_->Push(command::LookedUp{session, std::move(loaded).status(), nullptr});
+      return;
+    }
+    absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(*loaded);
+    if (prepared.ok()) registry_.Release(**loaded);
+    inbox_->Push(command::LookedUp{session, std::move(prepared), *loaded});
+  };
+  loader_thread_.Add(std::move(job), client);
+}
+
+void EngineImpl::RequestRead(const std::shared_ptr<const RegisteredContext>& context) {
+  const std::string& tenant = context->record.tenant;
+  loader_thread_.Add(
+      [this, context] {
+        inbox_->Push(command::DataRead{context, loader_.ReadData(*context)});
+      },
+      tenant);
+}
+
+void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
+                                    std::function<SessionEnvironment::Continuation()> job) {
+  summary_thread_.Add([this, session, control = std::move(control), job = std::move(job)] {
+    if (control->ended || control->cancelled) return;
+    const absl::Time start = MonotonicNow();
+    auto continuation = job();
+    metrics_->SummaryTime(MonotonicNow() - start);
+    inbox_->Push(command::Continue{session, std::move(continuation)});
+  });
+}
+
+// ---- State ---------------------------------------------------------------------------------
+
+EngineStats EngineImpl::Stats() const {
+  EngineStats stats = loop_.stats();
+  stats.tick_age = loop_.tick_age();
+  stats.summary_queue = summary_thread_.waiting();
+  stats.registration_bytes = registry_.held_bytes();
+  stats.loading_bytes += loader_.bytes();
+  return stats;
+}
+
+PoolSizes EngineImpl::Pools() const {
+  return {.context = std::min<int64_t>(context_limit_, backend_->context_pool_bytes()),
+          .buffer = std::min<int64_t>(buffer_limit_, backend_->buffer_pool_bytes()),
+          .encode = backend_->encode_pool_bytes(),
+          .host_context = backend_->host_context_pool_bytes(),
+          .registration = registration_limit_};
+}
+
+void EngineImpl::LimitPools(const PoolSizes& sizes) {
+  registration_limit_ = std::min(sizes.registration, options_.max_registered_bytes);
+  registry_.LimitRegistered(registration_limit_);
+  if (!host_reaches_pools_) return;
+  context_limit_ = sizes.context;
+  buffer_limit_ = sizes.buffer;
+  inbox_->Push(command::LimitPools{sizes.context, sizes.buffer});
+}
+
+// ---- Life cycle ----------------------------------------------------------------------------
+
+void EngineImpl::Drain(absl::Time deadline) {
+  draining_ = true;
+  Notification done;
+  inbox_->Push(command::Drain{deadline, &done});
+  done.Wait();
+}
+
+}  // namespace chorale

@@ -1,0 +1,146 @@
+// The engine as its callers see it: hands requests to the engine thread, blocking calls to the
+// store.
+#ifndef CHORALE_ENGINE_COMPOSITION_ENGINE_IMPL_H_
+#define CHORALE_ENGINE_COMPOSITION_ENGINE_IMPL_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/worker_thread.h"
+#include "engine/api/engine.h"
+#include "engine/context/context_loader.h"
+#include "engine/context/context_registry.h"
+#include "engine/context/encoded_contexts.h"
+#include "engine/context/model_registry.h"
+#include "engine/data/live_limits.h"
+#include "engine/scheduling/engine_loop.h"
+#include "engine/scheduling/inbox.h"
+#include "engine/session/session.h"
+
+namespace chorale {
+
+// Three threads: the engine thread runs the loop; the loader thread reads contexts from the store;
+// the summary thread turns mixtures into point predictions. Two more if encoded contexts are kept
+// as files: one reads them, one writes them.
+//
+// A request whose context is in memory is checked and prepared by the calling thread, otherwise by
+// the loader thread, so the engine thread never waits for the disk or for a table.
+//
+// Thread contract: as Engine says; Start and the destructor belong to one thread.
+class EngineImpl : public Engine {
+ public:
+  // `metrics` is not null, `encoded` may be.
+  EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> backend,
+             std::unique_ptr<ContextStore> store, std::unique_ptr<ModelRegistry> models,
+             std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics);
+  ~EngineImpl() override;
+
+  // Hands the models to the backend and starts the engine thread. Errors are those of
+  // Engine::Create.
+  absl::Status Start(const std::vector<Model>& models);
+
+  std::vector<ModelInfo> Models() const override;
+  std::vector<SkippedModel> SkippedModels() const override { return models_->skipped(); }
+  void SetSkippedModels(std::vector<SkippedModel> models) override {
+    models_->SetSkipped(std::move(models));
+  }
+  absl::StatusOr<ModelOutcome> AddModel(const Model& model) override;
+  absl::Status RemoveModel(const std::string& name) override;
+  absl::Status SetDefaultModel(const std::string& name) override;
+
+  using Engine::Register;
+  absl::StatusOr<RegisterOutcome> Register(const std::string& tenant, const std::string& name,
+                                           const std::string& model, const Dataset& dataset,
+                                           const StoreQuota& quota) override;
+  absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
+                                         const std::string& name) override;
+  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
+                                               const std::string& page_token) override;
+  absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
+  std::shared_ptr<Call> Warm(CallContext call, WarmRequest request,
+                             Callback<ContextInfo> done) override;
+  absl::StatusOr<std::vector<ContextSize>> NewestContexts(int64_t limit) override;
+
+  std::shared_ptr<Call> Predict(CallContext call, PredictRequest request,
+                                Callback<PredictResult> done) override;
+  std::shared_ptr<Call> Sample(CallContext call, SampleRequest request,
+                               std::shared_ptr<SampleObserver> observer) override;
+  std::shared_ptr<Call> LogDensity(CallContext call, LogDensityRequest request,
+                                   Callback<LogDensityResult> done) override;
+
+  void SetLimits(const Limits& limits) override { limits_.Set(limits); }
+  void Drain(absl::Time deadline) override;
+  EngineStats Stats() const override;
+  PoolSizes Pools() const override;
+  void LimitPools(const PoolSizes& sizes) override;
+  absl::StatusOr<StoreTotals> Registered() override { return store_->Totals(); }
+  BackendInfo backend_info() const override { return backend_->info(); }
+  std::vector<DeviceMemoryPart> DeviceMemory() const override { return backend_->DeviceMemory(); }
+  std::string backend_description() const override { return description_; }
+  absl::Status Health() const override { return loop_.health(); }
+  absl::Status StoreHealth() const override { return store_->Health(); }
+
+ private:
+  // `receiver` is the session's callback or observer.
+  template <typename SessionType, typename Request, typename Receiver>
+  std::shared_ptr<Call> StartSession(CallContext call, Request request, Receiver receiver);
+  std::shared_ptr<Call> Submit(std::unique_ptr<Session> session,
+                               std::shared_ptr<CallControl> control, const std::string& context,
+                               std::shared_ptr<const Preparation> preparation);
+  void LookUp(uint64_t session, const std::string& client, std::shared_ptr<CallControl> control,
+              const std::string& tenant, const std::string& context,
+              std::shared_ptr<const Preparation> preparation);
+  // Of Start. The engine thread's.
+  absl::Status AddFirstModels(const std::vector<Model>& models);
+  void RequestRead(const std::shared_ptr<const RegisteredContext>& context);
+  EngineLoop::FileAccess FileAccess();
+  void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
+                          std::function<SessionEnvironment::Continuation()> job);
+  // Keeps a dataset that was just stored in memory for its first request, if there is room.
+  // REQUIRES: ChangesOf is held.
+  void HoldRegistered(const ContextRecord& record, std::shared_ptr<const ServedModel> model,
+                      const Dataset& dataset, FeatureTransform transform);
+  ContextInfo InfoOf(ContextRecord record);
+  // 0 if the model is not served.
+  int64_t ResidentBytes(const std::string& model, int64_t rows);
+  // Held while a name changes in the store and in the registry. Otherwise the second half of a
+  // deletion could hit the next registration of the name.
+  Mutex& ChangesOf(const std::string& tenant, const std::string& name);
+
+  const EngineOptions options_;
+  LiveLimits limits_;
+  MetricsSink* const metrics_;
+  const std::unique_ptr<Backend> backend_;
+  const std::unique_ptr<ContextStore> store_;
+  const std::unique_ptr<ModelRegistry> models_;
+  const std::string description_;
+  const bool host_reaches_pools_;
+  const std::shared_ptr<Inbox> inbox_;
+  ContextRegistry registry_;
+  // See LimitPools.
+  std::atomic<int64_t> registration_limit_;
+  std::atomic<int64_t> context_limit_{std::numeric_limits<int64_t>::max()};
+  std::atomic<int64_t> buffer_limit_{std::numeric_limits<int64_t>::max()};
+  std::array<Mutex, 16> changes_;  // a name's is chosen by its hash
+  ContextLoader loader_;
+  std::unique_ptr<EncodedContexts> encoded_;  // null: no files
+  SessionEnvironment environment_;
+  EngineLoop loop_;
+  std::atomic<uint64_t> next_call_{1};
+  std::atomic<bool> draining_{false};
+  WorkerThread loader_thread_;
+  WorkerThread summary_thread_;
+  std::thread engine_thread_;
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_COMPOSITION_ENGINE_IMPL_H_
