@@ -1,15 +1,12 @@
 #include "engine/scheduling/engine_loop.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
-#include <numeric>
 #include <string>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/error_details.h"
 #include "base/monotonic_clock.h"
 #include "spdlog/spdlog.h"
@@ -17,22 +14,15 @@
 namespace chorale {
 namespace {
 
-// Summing up all sessions costs more than a tick of a few.
+// The sum over all sessions takes longer than a tick of a few sessions.
 constexpr absl::Duration kBacklogPeriod = absl::Milliseconds(100);
-// A rate that was measured under other load says little about this one.
-constexpr absl::Duration kMeasured = absl::Seconds(1);
-// A stream that was not read for less may have a slow reader.
-constexpr absl::Duration kUnread = absl::Seconds(2);
-// Ticks are so many times shorter while several clients have work in the engine, or a short request
-// beside a long one, and for a while after: what is asked next waits for the end of a tick.
-constexpr int kSharedTicks = 4;
+// Ticks stay shared for this time after several clients had work: see TickPlan::Pick.
 constexpr absl::Duration kSharedFor = absl::Milliseconds(100);
-// Short summaries that the engine thread makes itself in a tick, at most.
+// The most summaries per tick that the engine thread computes itself.
 constexpr int kMostAtOnce = 2;
-// How often those that wait are looked at when nothing happens.
+// The period in which waiting requests are checked if nothing else happens.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(250);
-
-// Between two looks at a device that has nothing to do.
+// The period in which an idle device is checked.
 constexpr absl::Duration kDeviceCheckPeriod = absl::Seconds(1);
 
 // Ids of the cache's jobs and of sessions come from different counters.
@@ -55,6 +45,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, Backend* backend, MetricsSi
       cache_(backend, metrics),
       buffers_(backend),
       admission_({.pool_bytes = backend->buffer_pool_bytes(), .max_running = options.max_running}),
+      plan_(options, backend),
       decodes_in_step_(backend->tick_policy().decodes_in_step),
       places_(options.max_queued) {
   if (files_.has) cache_.UseFiles(files_.has);
@@ -92,116 +83,6 @@ void EngineLoop::Run() {
   FreeRetiredModels();
   PublishStats();
   PublishBacklog(MonotonicNow());
-}
-
-// ---- Commands ------------------------------------------------------------------------------
-
-void EngineLoop::Handle(command::Submit& submit) {
-  sessions_.push_back({.session = std::move(submit.session), .requested = {}});
-  const auto active = std::prev(sessions_.end());
-  by_id_[active->session->id()] = active;
-  if (!failure_.ok()) {
-    metrics_->Rejected("backend_failed");
-    Finish(active, failure_);
-  } else if (draining_) {
-    metrics_->Rejected("draining");
-    Finish(active, DrainingError());
-  } else if (submit.prepared.has_value()) {
-    AttachContext(active, *std::move(submit.prepared));
-  }
-}
-
-void EngineLoop::Handle(command::Refuse& refuse) {
-  refuse.session->End(std::move(refuse.status), MonotonicNow());
-}
-
-void EngineLoop::Handle(command::LookedUp& looked_up) {
-  const auto found = by_id_.find(looked_up.session);
-  if (found != by_id_.end()) {
-    AttachContext(found->second, std::move(looked_up.prepared));
-  } else if (looked_up.context != nullptr && looked_up.context->data != nullptr && failure_.ok() &&
-             !stopping_) {
-    // No request waits any more, but the data makes the next try faster.
-    cache_.Acquire(looked_up.context, MonotonicNow()).IgnoreError();
-  }
-}
-
-void EngineLoop::Handle(command::DataRead& read) {
-  if (failure_.ok() && !stopping_) cache_.OnData(read.context, std::move(read.data));
-}
-
-void EngineLoop::Handle(command::FileRead& read) {
-  if (!files_stopped_) {
-    cache_.OnFileRead(read.context, std::move(read.encoder_state), MonotonicNow());
-  }
-}
-
-void EngineLoop::Handle(command::FileWritten& written) {
-  if (!files_stopped_) cache_.OnFileWritten();
-}
-
-void EngineLoop::Handle(command::Continue& continued) {
-  if (by_id_.contains(continued.session)) continued.continuation();
-}
-
-void EngineLoop::Handle(command::PurgeDeleted& purge) {
-  cache_.PurgeDeleted();
-  PublishStats();
-}
-
-void EngineLoop::Handle(command::LimitPools& limit) {
-  cache_.LimitPool(limit.context);
-  buffers_.SetLimit(limit.buffer);
-  PublishStats();
-}
-
-void EngineLoop::Handle(command::AddModel& add) {
-  if (failure_.ok()) {
-    *add.outcome = add.served->AddTo(backend_, *add.model);
-  } else {
-    *add.outcome = failure_;
-  }
-  add.done->Notify();
-}
-
-void EngineLoop::Handle(command::RetireModel& retire) {
-  retired_.push_back(std::move(retire.model));
-  cache_.PurgeDeleted();
-  PublishStats();
-}
-
-void EngineLoop::FreeRetiredModels() {
-  std::erase_if(retired_, [this](const std::shared_ptr<ServedModel>& model) {
-    if (cache_.Uses(*model)) return false;
-    backend_->RemoveModel(*model->weights);
-    model->weights.reset();
-    spdlog::info("the weights of the removed model '{}' were freed", model->info.name);
-    return true;
-  });
-}
-
-void EngineLoop::Handle(command::Drain& drain) {
-  draining_ = true;
-  drains_.push_back({drain.deadline, drain.done});
-}
-
-void EngineLoop::Handle(command::Stop& stop) { stopping_ = true; }
-
-void EngineLoop::AttachContext(ActiveList::iterator active,
-                               absl::StatusOr<PreparedRequest> prepared) {
-  if (!prepared.ok()) {
-    Finish(active, std::move(prepared).status());
-    return;
-  }
-  const absl::Time now = MonotonicNow();
-  absl::StatusOr<ContextCache::Pin> pin =
-      cache_.Acquire(prepared->context, now, active->session->max_resident_bytes());
-  if (!pin.ok()) {
-    Finish(active, std::move(pin).status());
-    return;
-  }
-  active->session->SetContext(*std::move(prepared), *std::move(pin));
-  active->requested = active->session->Requested();
 }
 
 // ---- Endings -------------------------------------------------------------------------------
@@ -273,7 +154,7 @@ EngineLoop::ActiveList::iterator EngineLoop::Finish(ActiveList::iterator active,
   const std::unique_ptr<Session> session = std::move(active->session);
   by_id_.erase(session->id());
   admission_.Remove(session->id());
-  scheduler_.Remove(session->id());
+  plan_.Remove(session->id());
   const auto next = sessions_.erase(active);
   session->ReleaseResources();
   room_given_back_ = true;
@@ -339,119 +220,22 @@ absl::Time EngineLoop::NextEvent(absl::Time now) const {
   return next;
 }
 
-// ---- Admission -----------------------------------------------------------------------------
-
-bool EngineLoop::TryEnterQueue(const Session& session, std::shared_ptr<CallControl> control) {
-  return places_.TryEnter(session.id(), session.share(), std::move(control));
-}
-
-void EngineLoop::LeaveQueue(Active* active) {
-  active->queued = false;
-  if (active->waits && !active->wait_judged) --unjudged_;
-  places_.Leave(active->session->id());
-}
-
-void EngineLoop::Admit(absl::Time now) {
-  room_given_back_ = false;
-  cache_.PlaceWaiting(now);
-  for (auto& context : cache_.TakeReads()) request_read_(std::move(context));
-  for (auto& task : cache_.TakeFileTasks(now)) files_.run(std::move(task));
-  for (Active& active : sessions_) {
-    Session* session = active.session.get();
-    if (active.queued) session->CheckContext(now);
-    if (active.waits || session->state() != Session::State::kWaitingForAdmission) continue;
-    const std::vector<int64_t> ranges = session->Plan().ranges();
-    admission_.Wait(session->id(), session->share(), active.requested.flops,
-                    std::accumulate(ranges.begin(), ranges.end(), int64_t{0}), now);
-    active.waits = true;
-    ++unjudged_;
-  }
-  admission_.StartWhatFits(now, [&](uint64_t id) { return Start(id, now); });
-  if (admission_.waiting() == 0) load_began_ = absl::InfiniteFuture();
-  load_began_ = std::min(load_began_, now);
-  RefuseHopeless(now);
-  PublishStats();
-}
-
-bool EngineLoop::Start(uint64_t id, absl::Time now) {
-  Active& active = *by_id_.at(id);
-  const std::vector<int64_t> ranges = active.session->Plan().ranges();
-  std::vector<BufferPool::Lease> leases = buffers_.TryLease(ranges);
-  if (leases.size() < ranges.size()) return false;
-  active.session->Admit(std::move(leases), now);
-  active.is_short = active.requested.flops < rate_.Budget(options_.target_tick);
-  active.lane = active.session->share().client;
-  if (active.is_short) active.lane += " (short)";
-  LeaveQueue(&active);
-  ++running_;
-  return true;
-}
-
-void EngineLoop::RefuseHopeless(absl::Time now) {
-  if (unjudged_ == 0 || now - load_began_ < kMeasured) return;
-  std::vector<ActiveList::iterator> waiting;  // in the order in which a client's are served
-  for (auto it = sessions_.begin(); it != sessions_.end(); ++it) {
-    if (it->queued && it->waits) waiting.push_back(it);
-  }
-  std::stable_sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) {
-    return a->requested.flops < b->requested.flops;
-  });
-  std::map<std::string, FlopsOfTick> ahead;  // by client
-  for (const ActiveList::iterator it : waiting) {
-    Active& active = *it;
-    FlopsOfTick& flops = ahead[active.session->share().client];
-    const absl::Duration wait =
-        work_rates_.TimeOf(flops) / admission_.PartOf(active.session->share().client);
-    const absl::Duration limit = std::min(options_.max_queue_wait - active.session->TimeQueued(now),
-                                          active.session->deadline() - now);
-    if (!std::exchange(active.wait_judged, true)) {
-      --unjudged_;
-      if (wait > limit) {
-        metrics_->Rejected("backlog");
-        Finish(it,
-               ExhaustedRetryAfter(
-                   absl::StrCat("the queued work of this client ahead of this request takes about ",
-                                absl::FormatDuration(absl::Ceil(wait, absl::Seconds(1))),
-                                ", longer than the request may wait; retry later"),
-                   std::max(options_.retry_delay, wait - limit)));
-        continue;
-      }
-    }
-    (active.requested.kind == WorkKind::kDecode ? flops.decode : flops.other) +=
-        active.requested.flops;
-  }
-}
-
-void EngineLoop::EndUnread(absl::Time now) {
-  const std::string* const starved = admission_.StarvedClient(now);
-  if (starved == nullptr) return;
-  auto longest = sessions_.end();
-  for (auto it = sessions_.begin(); it != sessions_.end(); ++it) {
-    if (it->queued || now - it->unread_since < kUnread) continue;
-    if (longest != sessions_.end() && it->unread_since >= longest->unread_since) continue;
-    const std::string& client = it->session->share().client;
-    if (client != *starved && admission_.OverShare(client)) longest = it;
-  }
-  if (longest == sessions_.end()) return;
-  metrics_->UnreadStream();
-  Finish(longest, ExhaustedRetryAfter("the client did not read the stream, holds more than its "
-                                      "share of memory, and another client waits for this memory",
-                                      options_.retry_delay));
-}
-
 // ---- Ticks ---------------------------------------------------------------------------------
 
 void EngineLoop::GatherTasks(absl::Time now) {
-  candidates_.clear();
-  tasks_.clear();
+  plan_.Clear();
+  owners_.clear();
   for (const uint64_t id : cache_.TakeEndedJobs()) {
-    scheduler_.Remove(JobFlow(id));
+    plan_.Remove(JobFlow(id));
     share_of_job_.erase(id);
   }
   for (const ContextCache::Job& job : cache_.jobs()) {
     const ClientShare& share = ShareOfJob(job);
-    AddTask({job.work, job.work->steps_at_this_cost()}, JobFlow(job.id), share.client,
-            {.share = &share, .job = job.id, .context = job.context});
+    plan_.Add({.slice = {job.work, job.work->steps_at_this_cost()},
+               .flow = JobFlow(job.id),
+               .lane = share.client,
+               .share = &share});
+    owners_.push_back({.job = job.id, .kind = job.work->kind(), .context = job.context});
   }
   const std::string* client = nullptr;
   for (Active& active : sessions_) {
@@ -462,36 +246,18 @@ void EngineLoop::GatherTasks(absl::Time now) {
     slices_.clear();
     active.session->AppendSlices(&slices_);
     for (const Slice& slice : slices_) {
-      AddTask(slice, active.session->id(), active.lane,
-              {.share = &active.session->share(),
-               .active = &active,
-               .context = &active.session->context()});
+      plan_.Add({.slice = slice,
+                 .flow = active.session->id(),
+                 .lane = active.lane,
+                 .share = &active.session->share(),
+                 .is_short = active.is_short});
+      owners_.push_back(
+          {.active = &active, .kind = slice.work->kind(), .context = &active.session->context()});
     }
   }
   // Where decodes run in step, ticks are short as they are, and their ends cost more.
   shared_ = !decodes_in_step_ && now - shared_at_ < kSharedFor;
   summaries_at_once_ = 0;
-  HalveWeightsOfTwoLanes();
-}
-
-void EngineLoop::AddTask(const Slice& slice, uint64_t flow, absl::string_view lane, Task task) {
-  task.work = slice.work;
-  tasks_.push_back(task);
-  candidates_.push_back(
-      {flow, slice.work->next_step_flops(), slice.max_steps, lane, task.share->weight});
-}
-
-// To the scheduler the short requests of a client are a client of their own, which waits only for
-// its fair part of the long ones' work. While a client has both, each has half of its weight.
-void EngineLoop::HalveWeightsOfTwoLanes() {
-  absl::flat_hash_map<absl::string_view, std::array<bool, 2>> lanes;  // of a client: long, short
-  for (const Task& task : tasks_) {
-    lanes[task.share->client][task.active != nullptr && task.active->is_short ? 1 : 0] = true;
-  }
-  for (size_t i = 0; i < tasks_.size(); ++i) {
-    const auto& [has_long, has_short] = lanes[tasks_[i].share->client];
-    if (has_long && has_short) candidates_[i].weight /= 2;
-  }
 }
 
 const ClientShare& EngineLoop::ShareOfJob(const ContextCache::Job& job) {
@@ -512,123 +278,35 @@ void EngineLoop::Tick() {
   busy_ = false;
   const absl::Time now = MonotonicNow();
   if (failure_.ok()) GatherTasks(now);
-  if (!failure_.ok() || tasks_.empty()) {
+  if (!failure_.ok() || plan_.empty()) {
     tick_began_ = kIdle;
     return;
   }
   busy_ = true;
-  std::vector<Scheduler::Pick> picks = scheduler_.PickSlices(candidates_, TickLimits());
-  if (decodes_in_step_) EqualizeDecodeSteps(&picks);
-  slices_.clear();
-  for (const Scheduler::Pick& pick : picks) {
-    Task& task = tasks_[pick.candidate];
-    task.picked_flops = task.work->next_flops(pick.steps);
-    slices_.push_back({task.work, pick.steps});
-  }
+  const absl::Span<const Slice> slices = plan_.Pick(shared_);
   const absl::Time start = MonotonicNow();
   tick_began_ = absl::ToUnixNanos(start);
-  const absl::Status status = backend_->Advance(slices_);
+  const absl::Status status = backend_->Advance(slices);
   const absl::Duration elapsed = MonotonicNow() - start;
   if (!status.ok()) {
     Fail(status);
     return;
   }
-  metrics_->TickTime(elapsed, static_cast<int64_t>(slices_.size()));
-  ChargeFlows(picks, elapsed);
+  metrics_->TickTime(elapsed, static_cast<int64_t>(slices.size()));
+  plan_.Charge(elapsed, metrics_, [this](size_t task, double flops, absl::Duration time) {
+    ReportWork(owners_[task], flops, time);
+  });
   CollectResults();
 }
 
-Scheduler::Limits EngineLoop::TickLimits() const {
-  const absl::Duration tick = options_.target_tick / (shared_ ? kSharedTicks : 1);
-  Scheduler::Limits limits = {
-      .max_slices = options_.max_slices_per_tick,
-      .budget = rate_.Budget(tick),
-      .tick = tick,
-      .shorten = !decodes_in_step_,
-      .parallel = decodes_in_step_ ? options_.max_slices_per_tick : backend_->info().threads};
-  // Where slices run in parallel, one long slice would leave threads idle at the end of the tick.
-  if (!decodes_in_step_) {
-    limits.longest = 2 * limits.budget / static_cast<double>(limits.max_slices);
+void EngineLoop::ReportWork(const Owner& owner, double flops, absl::Duration time) {
+  if (owner.active == nullptr) {
+    cache_.Charge(owner.job, flops);
+  } else if (owner.kind == owner.active->requested.kind) {
+    owner.active->flops_done += flops;
   }
-  return limits;
-}
-
-// All decodes get the number of steps that fit into the time that other slices leave of the tick.
-void EngineLoop::EqualizeDecodeSteps(std::vector<Scheduler::Pick>* picks) const {
-  double other_flops = 0;
-  int64_t decodes = 0;
-  for (const Scheduler::Pick& pick : *picks) {
-    if (tasks_[pick.candidate].is_decode()) {
-      ++decodes;
-    } else {
-      other_flops += candidates_[pick.candidate].step_flops * static_cast<double>(pick.steps);
-    }
-  }
-  if (decodes == 0) return;
-  const int64_t steps =
-      step_times_.StepsWithin(decodes, options_.target_tick - rate_.TimeOf(other_flops));
-  for (Scheduler::Pick& pick : *picks) {
-    if (tasks_[pick.candidate].is_decode()) {
-      pick.steps = std::min(steps, candidates_[pick.candidate].max_steps);
-    }
-  }
-}
-
-void EngineLoop::ChargeFlows(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed) {
-  FlopsOfTick flops;
-  int64_t decodes = 0;
-  int64_t decode_steps = 0;
-  int64_t longest_decode = 0;
-  for (const Scheduler::Pick& pick : picks) {
-    const Task& task = tasks_[pick.candidate];
-    if (!task.is_decode()) {
-      flops.other += task.picked_flops;
-      continue;
-    }
-    flops.decode += task.picked_flops;
-    ++decodes;
-    decode_steps += pick.steps;
-    longest_decode = std::max(longest_decode, pick.steps);
-  }
-  const double all_flops = flops.decode + flops.other;
-  absl::Duration decode_time = elapsed * (flops.decode / all_flops);
-  if (!decodes_in_step_ || decodes == 0) {
-    rate_.Observe(all_flops, elapsed);
-  } else {
-    decode_time =
-        flops.other == 0
-            ? elapsed
-            : SplitElapsed(elapsed,
-                           static_cast<double>(longest_decode) * step_times_.StepTime(decodes),
-                           rate_.TimeOf(flops.other));
-    step_times_.Observe(decodes, longest_decode, decode_time);
-    rate_.Observe(flops.other, elapsed - decode_time);
-  }
-  work_rates_.Observe(flops, decode_time, elapsed - decode_time);
-  if (decode_steps > 0) {
-    const double share = flops.decode / all_flops;
-    metrics_->StepTimes(elapsed * share / static_cast<double>(decode_steps), decode_steps);
-  }
-  for (const Scheduler::Pick& pick : picks) {
-    const Task& task = tasks_[pick.candidate];
-    const absl::Duration time = task.is_decode()
-                                    ? decode_time * (task.picked_flops / flops.decode)
-                                    : (elapsed - decode_time) * (task.picked_flops / flops.other);
-    scheduler_.Charge(candidates_[pick.candidate].flow, task.picked_flops, time);
-    ReportWork(task, time);
-  }
-}
-
-void EngineLoop::ReportWork(const Task& task, absl::Duration time) {
-  const double flops = task.picked_flops;
-  const WorkKind kind = task.work->kind();
-  if (task.active == nullptr) {
-    cache_.Charge(task.job, flops);
-  } else if (kind == task.active->requested.kind) {
-    task.active->flops_done += flops;
-  }
-  if (kind != WorkKind::kCopy) metrics_->Flops(kind, flops);
-  metrics_->EngineTime(task.context->record.tenant, time);
+  if (owner.kind != WorkKind::kCopy) metrics_->Flops(owner.kind, flops);
+  metrics_->EngineTime(owner.context->record.tenant, time);
 }
 
 void EngineLoop::CollectResults() {
@@ -669,7 +347,7 @@ void EngineLoop::PublishBacklog(absl::Time now) {
         left * active.requested.flops;
   }
   MutexLock lock(&mutex_);
-  stats_.backlog_time = work_rates_.TimeOf(flops);
+  stats_.backlog_time = plan_.TimeOf(flops);
   stats_.backlog_values = static_cast<int64_t>(std::ceil(values));
 }
 

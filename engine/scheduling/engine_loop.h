@@ -10,12 +10,12 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "base/mutex.h"
 #include "engine/api/call_context.h"
 #include "engine/api/engine_options.h"
@@ -26,9 +26,7 @@
 #include "engine/scheduling/admission.h"
 #include "engine/scheduling/inbox.h"
 #include "engine/scheduling/queue_places.h"
-#include "engine/scheduling/scheduler.h"
-#include "engine/scheduling/step_time_model.h"
-#include "engine/scheduling/work_rates.h"
+#include "engine/scheduling/tick_plan.h"
 #include "engine/session/session.h"
 
 namespace chorale {
@@ -91,7 +89,7 @@ class EngineLoop {
     bool waits = false;        // known to admission_, waiting or running
     bool wait_judged = false;  // see RefuseHopeless
     bool is_short = false;     // once it is admitted: all of it takes less than a tick
-    std::string lane = {};     // its client for the scheduler, see HalveWeightsOfTwoLanes
+    std::string lane = {};     // TickPlan::Task::lane
     // While it waits for its reader: since when nothing was acknowledged.
     absl::Time unread_since = absl::InfiniteFuture();
     int64_t acknowledged = 0;
@@ -106,16 +104,12 @@ class EngineLoop {
     absl::Time deadline;
     Notification* done;
   };
-  // What a candidate of a tick is: work of a session, or a job of the cache.
-  struct Task {
-    Work* work = nullptr;
-    const ClientShare* share = nullptr;
+  // What a task of a tick belongs to: a session, or a job of the cache.
+  struct Owner {
     Active* active = nullptr;  // null for a job
     uint64_t job = 0;
+    WorkKind kind = WorkKind::kRows;
     const RegisteredContext* context = nullptr;
-    double picked_flops = 0;  // of all steps that it takes in this tick
-
-    bool is_decode() const { return work->kind() == WorkKind::kDecode; }
   };
 
   void Handle(command::Submit& submit);
@@ -149,14 +143,8 @@ class EngineLoop {
   void EndUnread(absl::Time now);
   void Tick();
   void GatherTasks(absl::Time now);
-  // Adds a candidate and its task. `slice` is the most that it can use now.
-  void AddTask(const Slice& slice, uint64_t flow, absl::string_view lane, Task task);
-  void HalveWeightsOfTwoLanes();
-  Scheduler::Limits TickLimits() const;
-  void EqualizeDecodeSteps(std::vector<Scheduler::Pick>* picks) const;
-  // Charges every flow for the work it got, and updates the estimates of the backend's speed.
-  void ChargeFlows(absl::Span<const Scheduler::Pick> picks, absl::Duration elapsed);
-  void ReportWork(const Task& task, absl::Duration time);
+  // Where the time of a task goes: to its request or job, and to the metrics.
+  void ReportWork(const Owner& owner, double flops, absl::Duration time);
   void CollectResults();
   void CheckDrain(absl::Time now);
   // When to wake up if no command comes.
@@ -186,12 +174,9 @@ class EngineLoop {
   Admission admission_;
   int64_t unjudged_ = 0;  // sessions that wait for admission and were not judged by RefuseHopeless
   absl::Time load_began_ = absl::InfiniteFuture();  // since when there is always one that waits
-  Scheduler scheduler_;
+  TickPlan plan_;
   std::unordered_map<uint64_t, ClientShare> share_of_job_;
   const bool decodes_in_step_;  // TickPolicy::decodes_in_step
-  FlopRate rate_;               // of all slices, or of those not stepped together
-  StepTimeModel step_times_;    // of decodes stepped together
-  WorkRates work_rates_;        // for the backlog
   ActiveList sessions_;         // in order of arrival
   std::unordered_map<uint64_t, ActiveList::iterator> by_id_;
   int64_t running_ = 0;                                // admitted sessions
@@ -212,9 +197,8 @@ class EngineLoop {
 
   // Of the current tick; members only to reuse their capacity.
   std::vector<Command> commands_;
-  std::vector<Scheduler::Candidate> candidates_;
-  std::vector<Task> tasks_;    // of the candidates, in their order
-  std::vector<Slice> slices_;  // of a session, then of all that was picked
+  std::vector<Owner> owners_;  // of the tasks of plan_, in their order
+  std::vector<Slice> slices_;  // of a session
 
   QueuePlaces places_;
   static constexpr int64_t kIdle = std::numeric_limits<int64_t>::max();

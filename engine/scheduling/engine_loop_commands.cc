@@ -1,0 +1,121 @@
+// The commands of other threads to the engine thread.
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/monotonic_clock.h"
+#include "engine/scheduling/engine_loop.h"
+#include "spdlog/spdlog.h"
+
+namespace chorale {
+
+void EngineLoop::Handle(command::Submit& submit) {
+  sessions_.push_back({.session = std::move(submit.session), .requested = {}});
+  const auto active = std::prev(sessions_.end());
+  by_id_[active->session->id()] = active;
+  if (!failure_.ok()) {
+    metrics_->Rejected("backend_failed");
+    Finish(active, failure_);
+  } else if (draining_) {
+    metrics_->Rejected("draining");
+    Finish(active, DrainingError());
+  } else if (submit.prepared.has_value()) {
+    AttachContext(active, *std::move(submit.prepared));
+  }
+}
+
+void EngineLoop::Handle(command::Refuse& refuse) {
+  refuse.session->End(std::move(refuse.status), MonotonicNow());
+}
+
+void EngineLoop::Handle(command::LookedUp& looked_up) {
+  const auto found = by_id_.find(looked_up.session);
+  if (found != by_id_.end()) {
+    AttachContext(found->second, std::move(looked_up.prepared));
+  } else if (looked_up.context != nullptr && looked_up.context->data != nullptr && failure_.ok() &&
+             !stopping_) {
+    // No request waits any more, but the data makes the next try faster.
+    cache_.Acquire(looked_up.context, MonotonicNow()).IgnoreError();
+  }
+}
+
+void EngineLoop::Handle(command::DataRead& read) {
+  if (failure_.ok() && !stopping_) cache_.OnData(read.context, std::move(read.data));
+}
+
+void EngineLoop::Handle(command::FileRead& read) {
+  if (!files_stopped_) {
+    cache_.OnFileRead(read.context, std::move(read.encoder_state), MonotonicNow());
+  }
+}
+
+void EngineLoop::Handle(command::FileWritten& written) {
+  if (!files_stopped_) cache_.OnFileWritten();
+}
+
+void EngineLoop::Handle(command::Continue& continued) {
+  if (by_id_.contains(continued.session)) continued.continuation();
+}
+
+void EngineLoop::Handle(command::PurgeDeleted& purge) {
+  cache_.PurgeDeleted();
+  PublishStats();
+}
+
+void EngineLoop::Handle(command::LimitPools& limit) {
+  cache_.LimitPool(limit.context);
+  buffers_.SetLimit(limit.buffer);
+  PublishStats();
+}
+
+void EngineLoop::Handle(command::AddModel& add) {
+  if (failure_.ok()) {
+    *add.outcome = add.served->AddTo(backend_, *add.model);
+  } else {
+    *add.outcome = failure_;
+  }
+  add.done->Notify();
+}
+
+void EngineLoop::Handle(command::RetireModel& retire) {
+  retired_.push_back(std::move(retire.model));
+  cache_.PurgeDeleted();
+  PublishStats();
+}
+
+void EngineLoop::FreeRetiredModels() {
+  std::erase_if(retired_, [this](const std::shared_ptr<ServedModel>& model) {
+    if (cache_.Uses(*model)) return false;
+    backend_->RemoveModel(*model->weights);
+    model->weights.reset();
+    spdlog::info("the weights of the removed model '{}' were freed", model->info.name);
+    return true;
+  });
+}
+
+void EngineLoop::Handle(command::Drain& drain) {
+  draining_ = true;
+  drains_.push_back({drain.deadline, drain.done});
+}
+
+void EngineLoop::Handle(command::Stop& stop) { stopping_ = true; }
+
+void EngineLoop::AttachContext(ActiveList::iterator active,
+                               absl::StatusOr<PreparedRequest> prepared) {
+  if (!prepared.ok()) {
+    Finish(active, std::move(prepared).status());
+    return;
+  }
+  const absl::Time now = MonotonicNow();
+  absl::StatusOr<ContextCache::Pin> pin =
+      cache_.Acquire(prepared->context, now, active->session->max_resident_bytes());
+  if (!pin.ok()) {
+    Finish(active, std::move(pin).status());
+    return;
+  }
+  active->session->SetContext(*std::move(prepared), *std::move(pin));
+  active->requested = active->session->Requested();
+}
+
+}  // namespace chorale
