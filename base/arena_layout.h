@@ -1,5 +1,5 @@
-// Divides one block of memory among arrays, before there is any memory: the layout of a range of a
-// pool, of a device's workspace, or of a kernel's shared memory.
+// Lays out arrays in one block of memory before the block is allocated: a range of a pool, a
+// device's workspace, or a kernel's shared memory.
 //
 //   ArenaLayout arena(256);
 //   const ArenaArray<float> x = arena.Take<float>(rows * width);
@@ -7,7 +7,7 @@
 //   char* memory = Allocate(arena.bytes());
 //   x.At(memory)[i] = ...;
 //
-// Plain values that a kernel may take as parameters: host and device compute the same addresses.
+// A kernel may take an ArenaArray as a parameter: host and device compute the same addresses.
 #ifndef CHORALE_BASE_ARENA_LAYOUT_H_
 #define CHORALE_BASE_ARENA_LAYOUT_H_
 
@@ -23,21 +23,21 @@ template <typename T, typename Offset = int64_t>
 struct ArenaArray {
   Offset offset = 0;
 
-  // REQUIRES: `memory` is aligned as the arena is.
+  // REQUIRES: `memory` has the alignment of the arena.
   constexpr T* At(char* memory) const { return reinterpret_cast<T*>(memory + offset); }
   constexpr const T* At(const char* memory) const {
     return reinterpret_cast<const T*>(memory + offset);
   }
 };
 
-// Arrays lie in the order in which they are taken, each aligned to `alignment` bytes.
+// Arrays are in the order of the calls of Take, each aligned to `alignment` bytes.
 template <typename Offset = int64_t>
 class BasicArenaLayout {
  public:
-  // `alignment` is a power of two, and at least that of every T.
+  // `alignment` is a power of two and at least alignof(T) for every T.
   constexpr explicit BasicArenaLayout(Offset alignment) : alignment_(alignment) {}
 
-  // An array of `count` elements behind the arrays taken before.
+  // Appends an array of `count` elements.
   template <typename T>
   constexpr ArenaArray<T, Offset> Take(int64_t count) {
     const ArenaArray<T, Offset> array = {bytes_};
@@ -46,7 +46,7 @@ class BasicArenaLayout {
     return array;
   }
 
-  // Of everything taken, padding included.
+  // The size of all arrays, with padding.
   constexpr Offset bytes() const { return bytes_; }
 
  private:

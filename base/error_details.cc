@@ -12,7 +12,7 @@ namespace chorale {
 namespace {
 
 constexpr absl::string_view kFieldPayload = "chorale/field";
-// Whole nanoseconds, in decimal.
+// An integer number of nanoseconds, in decimal.
 constexpr absl::string_view kRetryPayload = "chorale/retry-delay-ns";
 constexpr absl::string_view kReasonPayload = "chorale/reason";
 constexpr absl::string_view kQuotaPayload = "chorale/quota";

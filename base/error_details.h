@@ -1,5 +1,4 @@
-// Machine-readable details on an absl::Status, in the engine's own terms. The server turns them
-// into google.rpc messages.
+// Machine-readable details of an absl::Status. The server converts them to google.rpc messages.
 #ifndef CHORALE_BASE_ERROR_DETAILS_H_
 #define CHORALE_BASE_ERROR_DETAILS_H_
 
@@ -11,34 +10,34 @@
 
 namespace chorale {
 
-// InvalidArgument: "`field`: `what`", with the field attached for ErrorField. Fields are paths as
-// in the proto, e.g. "targets.columns[2].numbers".
+// Returns InvalidArgument with the message "`field`: `what`". ErrorField returns the field. Fields
+// are paths as in the proto, e.g. "targets.columns[2].numbers".
 absl::Status InvalidField(absl::string_view field, absl::string_view what);
 
-// The field of a status made by InvalidField; else empty.
+// The field of a status from InvalidField; empty for any other status.
 std::string ErrorField(const absl::Status& status);
 
-// ResourceExhausted with the delay that a client should wait before it tries again.
+// Returns ResourceExhausted with the retry delay: the time after which the client should retry.
 absl::Status ExhaustedRetryAfter(absl::string_view message, absl::Duration delay);
 
-// The delay of a status made by ExhaustedRetryAfter; else zero.
+// The retry delay of a status from ExhaustedRetryAfter; zero for any other status.
 absl::Duration RetryDelay(const absl::Status& status);
 
-// The same status with a reason that programs can tell apart, in capitals: DISK_FULL.
+// Returns `status` with a machine-readable reason in capitals, e.g. DISK_FULL.
 absl::Status WithReason(absl::Status status, absl::string_view reason);
 
-// The reason of a status made by WithReason; else empty.
+// The reason of a status from WithReason; empty for any other status.
 std::string ErrorReason(const absl::Status& status);
 
-// ResourceExhausted because a quota of the caller's is used up; `quota` is its name, as in the
-// tenants' file. A delay of zero: waiting does not help.
+// Returns ResourceExhausted: the caller has exhausted the quota with this name from the tenants'
+// file. A delay of zero means that a retry does not help.
 absl::Status QuotaExceeded(absl::string_view quota, absl::string_view message,
                            absl::Duration delay = absl::ZeroDuration());
 
-// Unavailable: the server stops before the call is done.
+// Returns Unavailable: the server stops before the call is complete.
 absl::Status CutShortByShutdown();
 
-// The quota of a status made by QuotaExceeded; else empty.
+// The quota of a status from QuotaExceeded; empty for any other status.
 std::string ExceededQuota(const absl::Status& status);
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// A queue in which the items of one client do not wait for those of another.
+// A queue in which the items of a client do not wait for all items of another client.
 #ifndef CHORALE_BASE_FAIR_QUEUE_H_
 #define CHORALE_BASE_FAIR_QUEUE_H_
 
@@ -13,7 +13,7 @@
 
 namespace chorale {
 
-// Clients take turns: each Pop takes the oldest item of the client whose turn it is.
+// Serves clients round-robin: Pop removes the oldest item of the client whose turn it is.
 //
 // Thread-compatible.
 template <typename Item>
@@ -29,8 +29,8 @@ class FairQueue {
   // REQUIRES: not empty.
   Item Pop() { return Take(turns_.begin()); }
 
-  // As Pop, but passes over the clients for which `may_take(client)` is false; they keep their
-  // turns. Nothing if it is false for all.
+  // Like Pop, but skips the clients for which `may_take(client)` is false; they keep their turns.
+  // Returns nullopt if it is false for all clients.
   template <typename Predicate>
   std::optional<Item> PopIf(Predicate may_take) {
     const auto turn = std::find_if(turns_.begin(), turns_.end(), may_take);

@@ -24,7 +24,7 @@ class FileDescriptor {
 
   bool valid() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // The caller closes what this returns.
+  // Gives up ownership: the caller closes the returned descriptor.
   [[nodiscard]] int Release() { return std::exchange(fd_, -1); }
   void Reset() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));

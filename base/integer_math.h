@@ -1,4 +1,4 @@
-// Rounded division of counts and sizes. Both functions need a >= 0 and b > 0.
+// Rounded division of counts and sizes. REQUIRES in both functions: a >= 0, b > 0.
 #ifndef CHORALE_BASE_INTEGER_MATH_H_
 #define CHORALE_BASE_INTEGER_MATH_H_
 

@@ -10,7 +10,7 @@
 namespace chorale {
 namespace {
 
-// Four decimal numbers, the first of them 127.
+// Whether `host` is four decimal numbers, the first of them 127.
 bool IsLoopbackIpv4(absl::string_view host) {
   const std::vector<absl::string_view> parts = absl::StrSplit(host, '.');
   if (parts.size() != 4 || parts[0] != "127") return false;

@@ -1,4 +1,4 @@
-// Whether an address is of this machine alone.
+// Detects addresses that only this machine can reach.
 #ifndef CHORALE_BASE_LOOPBACK_H_
 #define CHORALE_BASE_LOOPBACK_H_
 
@@ -6,9 +6,9 @@
 
 namespace chorale {
 
-// Whether nothing but this machine can be at the other end of `address`: "HOST:PORT" with a host of
-// 127.0.0.0/8, [::1] or localhost, or "unix:PATH". False for everything else, names that would have
-// to be resolved included.
+// Returns true if only this machine can connect to `address`: "HOST:PORT" with a host of
+// 127.0.0.0/8, [::1] or localhost, or "unix:PATH". Returns false for any other address, and for a
+// host name that has to be resolved.
 bool IsLoopbackAddress(absl::string_view address);
 
 }  // namespace chorale

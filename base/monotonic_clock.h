@@ -1,5 +1,4 @@
-// The clock of all waiting and of all deadlines: it never jumps, whatever is done to the time of
-// day.
+// The clock for waits and deadlines. Changes of the time of day do not affect it.
 #ifndef CHORALE_BASE_MONOTONIC_CLOCK_H_
 #define CHORALE_BASE_MONOTONIC_CLOCK_H_
 
@@ -9,7 +8,8 @@
 
 namespace chorale {
 
-// Time on a steady clock, counted from an arbitrary moment. Compare only with others of its kind.
+// Time on a steady clock with an arbitrary epoch. Compare it only with other results of
+// MonotonicNow.
 inline absl::Time MonotonicNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }

@@ -1,7 +1,7 @@
 // A mutex that Clang's thread-safety analysis understands.
 //
-// It wraps std::mutex and not absl::Mutex on purpose: the thread sanitizer follows POSIX mutexes in
-// any library, but not the atomics inside a distribution's uninstrumented build of Abseil.
+// It wraps std::mutex instead of absl::Mutex: the thread sanitizer intercepts POSIX mutexes in any
+// library, but not the atomics inside a distribution's uninstrumented build of Abseil.
 #ifndef CHORALE_BASE_MUTEX_H_
 #define CHORALE_BASE_MUTEX_H_
 
@@ -36,7 +36,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* const mutex_;
 };
 
-// Waits may wake spuriously: always wait in a loop on the condition.
+// Waits may wake spuriously. Wait in a loop that checks the condition.
 class CondVar {
  public:
   void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kMaxQuotedBytes = 72;
 
-// Not absl::ascii_isalnum: upper case is refused, so that names also differ on file systems and in
-// hosts that fold case.
+// Not absl::ascii_isalnum: upper case is rejected, so that names stay distinct on file systems and
+// in hosts that fold case.
 bool IsLowerOrDigit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
 bool IsNameCharacter(char c) { return IsLowerOrDigit(c) || c == '.' || c == '_' || c == '-'; }
@@ -36,7 +36,7 @@ absl::Status ValidateName(absl::string_view field, absl::string_view name) {
 std::string QuoteName(absl::string_view text) {
   const bool whole = text.size() <= kMaxQuotedBytes;
   absl::string_view shown = text.substr(0, kMaxQuotedBytes);
-  // A cut may fall inside a character: drop the bytes of that one.
+  // The cut may fall inside a character: drop the bytes of that character.
   if (!whole && !IsValidUtf8(shown)) {
     for (size_t drop = 1; drop <= 3; ++drop) {
       const absl::string_view shorter = shown.substr(0, shown.size() - drop);

@@ -1,4 +1,4 @@
-// Names of contexts and models, and how names that users chose appear in messages.
+// Validates names of contexts and models, and quotes user-chosen names for messages.
 #ifndef CHORALE_BASE_NAMES_H_
 #define CHORALE_BASE_NAMES_H_
 
@@ -9,15 +9,15 @@
 
 namespace chorale {
 
-// Most bytes of the name of a context or a model.
+// The maximum length of the name of a context or a model.
 inline constexpr size_t kMaxNameBytes = 63;
 
-// InvalidField(field, ...) unless `name` is [a-z0-9][a-z0-9._-]{0,62}. Such a name is safe as a
-// component of a path and of a URL: no separator, never "." or "..".
+// Returns InvalidField(field, ...) unless `name` matches [a-z0-9][a-z0-9._-]{0,62}. Such a name is
+// safe as a component of a path and of a URL: it has no separator and is never "." or "..".
 absl::Status ValidateName(absl::string_view field, absl::string_view name);
 
-// `text` in double quotes, fit for an error message: unprintable bytes escaped, always valid UTF-8,
-// and no longer than some 300 bytes, however long and hostile the text is.
+// Returns `text` in double quotes for an error message: unprintable bytes are escaped, and the
+// result is valid UTF-8 of at most about 300 bytes for any input.
 std::string QuoteName(absl::string_view text);
 
 }  // namespace chorale

@@ -20,7 +20,7 @@ namespace chorale {
 namespace {
 
 constexpr unsigned char kFirstBeyondAscii = 0x80;
-// A text has at most 3.5 times the bytes of its NFC, by all characters of Unicode 15.
+// No text has more than 3.5 times the bytes of its NFC, according to the characters of Unicode 15.
 constexpr size_t kMostShrinking = 4;
 constexpr auto kCanonical = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
 constexpr auto kComposed = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
@@ -36,7 +36,7 @@ bool IsSpace(utf8proc_int32_t c) {
          c == 0x3000;
 }
 
-// Characters that no reader sees. Not the joiners, which change the letters beside them.
+// Characters that are not displayed, except joiners, which change the shape of adjacent letters.
 bool IsInvisible(utf8proc_int32_t c) {
   return c == 0xAD || c == 0x061C || c == 0x200B || c == 0x200E || c == 0x200F ||
          (c >= 0x202A && c <= 0x202E) || c == 0x2060 || (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
@@ -47,7 +47,7 @@ bool IsAscii(absl::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) < kFirstBeyondAscii; });
 }
 
-// Whether the text is ASCII and its own normal form, as nearly all are.
+// Fast path: whether the text is ASCII and its own normal form.
 bool IsPlain(absl::string_view text) {
   bool after_space = true;
   for (const char c : text) {
@@ -60,8 +60,8 @@ bool IsPlain(absl::string_view text) {
   return text.empty() || !after_space;
 }
 
-// Without what is invisible, and with one space for each run between words. Nothing if the result
-// has more than `max_bytes`. REQUIRES: the text is valid UTF-8.
+// Removes invisible characters, and replaces each run of white space between words by one space.
+// Returns nullopt if the result has more than `max_bytes`. REQUIRES: the text is valid UTF-8.
 std::optional<std::string> TidySpaces(absl::string_view text, size_t max_bytes) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());
@@ -71,7 +71,7 @@ std::optional<std::string> TidySpaces(absl::string_view text, size_t max_bytes) 
   for (utf8proc_ssize_t at = 0; at < size;) {
     utf8proc_int32_t c = 0;
     const utf8proc_ssize_t length = utf8proc_iterate(bytes + at, size - at, &c);
-    if (length <= 0) return std::string(text);  // cannot be: the text is valid
+    if (length <= 0) return std::string(text);  // unreachable: the text is valid
     if (IsSpace(c)) {
       space = true;
     } else if (!IsInvisible(c)) {
@@ -87,9 +87,9 @@ std::optional<std::string> TidySpaces(absl::string_view text, size_t max_bytes) 
 
 int CombiningClass(utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; }
 
-// The characters of a valid text, decomposed, each letter's marks in Unicode's canonical order.
+// Decomposes a valid text and sorts the marks of each letter into Unicode's canonical order.
 std::vector<utf8proc_int32_t> Decompose(absl::string_view text) {
-  constexpr utf8proc_ssize_t kMostParts = 8;  // of one character; Unicode has 4
+  constexpr utf8proc_ssize_t kMostParts = 8;  // per character; at most 4 in Unicode
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());
   std::vector<utf8proc_int32_t> characters;
@@ -114,12 +114,12 @@ std::vector<utf8proc_int32_t> Decompose(absl::string_view text) {
   return characters;
 }
 
-// Unicode's NFC of a valid text.
+// Converts a valid text to Unicode's NFC.
 std::string Compose(absl::string_view text) {
   std::vector<utf8proc_int32_t> characters = Decompose(text);
   const utf8proc_ssize_t count = utf8proc_normalize_utf32(
       characters.data(), static_cast<utf8proc_ssize_t>(characters.size()), kComposed);
-  if (count < 0) return std::string(text);  // cannot be: the characters are valid
+  if (count < 0) return std::string(text);  // unreachable: the characters are valid
   characters.resize(static_cast<size_t>(count));
   std::string composed;
   composed.reserve(text.size());
@@ -131,7 +131,7 @@ std::string Compose(absl::string_view text) {
   return composed;
 }
 
-// What utf8proc makes of a text; the text itself if it cannot.
+// Applies utf8proc_map with `options`. Returns the text unchanged on an error.
 std::string Map(absl::string_view text, int options) {
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -166,7 +166,7 @@ std::string NormalText(absl::string_view text) {
 std::string PlainLetters(absl::string_view text) {
   const std::string folded = Map(text, UTF8PROC_STABLE | UTF8PROC_COMPAT | UTF8PROC_DECOMPOSE |
                                            UTF8PROC_STRIPMARK | UTF8PROC_CASEFOLD);
-  // Letters that are not made of another one and a mark.
+  // Letters that do not decompose into a letter and a mark.
   return absl::StrReplaceAll(folded, {{"\u00E6", "ae"},
                                       {"\u0153", "oe"},
                                       {"\u00F8", "o"},

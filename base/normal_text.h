@@ -1,4 +1,4 @@
-// Which texts are the same to a reader.
+// Normal forms of texts: texts that look the same to a reader have the same normal form.
 #ifndef CHORALE_BASE_NORMAL_TEXT_H_
 #define CHORALE_BASE_NORMAL_TEXT_H_
 
@@ -10,21 +10,20 @@
 
 namespace chorale {
 
-// One form for all texts that look equal: Unicode's NFC; each run of white space, of whatever kind
-// and with line breaks, one space between words and none at the ends; nothing that is invisible
-// (zero-width spaces, soft hyphens, marks of direction). A text that is not valid UTF-8 stays as it
-// is.
+// Returns the normal form of a text: Unicode's NFC, without invisible characters (zero-width
+// spaces, soft hyphens, directional marks), with each run of white space replaced by one space, and
+// without white space at the ends. A text that is not valid UTF-8 is returned unchanged.
 //
-// Time: n log n for n bytes, whatever they are. Unicode's canonical order of marks by insertion, as
-// libraries find it, takes n^2 steps for n marks of a letter.
+// Takes O(n log n) time for any text of n bytes. Insertion sort of combining marks into canonical
+// order, which Unicode libraries use, takes O(n^2) time for n marks of one letter.
 std::string NormalText(absl::string_view text);
 
-// The normal form if it has at most so many bytes, else nothing. A text that is much longer is not
-// brought to its normal form at all.
+// Returns the normal form if it has at most `max_bytes` bytes, else nullopt. A text that is far
+// longer is rejected before it is normalised.
 std::optional<std::string> NormalTextWithin(absl::string_view text, size_t max_bytes);
 
-// The text in small letters and without marks, in ASCII where its letters have such a form: "Größe"
-// -> "grosse". Other letters stay.
+// Returns the text in lower case without marks, and in ASCII where a letter has an ASCII form:
+// "Größe" -> "grosse". Other letters are unchanged.
 std::string PlainLetters(absl::string_view text);
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// Something that happens once, and that threads can wait for.
+// A one-time event that threads can wait for.
 #ifndef CHORALE_BASE_NOTIFICATION_H_
 #define CHORALE_BASE_NOTIFICATION_H_
 

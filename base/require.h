@@ -1,6 +1,5 @@
-// Requirements of one part of the engine on another. What breaks one is a bug of our own, never
-// what a user, a file or a device can cause: the process ends with the reason instead of going on
-// with wrong numbers.
+// Checks preconditions between parts of the engine. A violation is a bug in this program, never the
+// effect of a user's input, a file or a device: the process prints the requirement and aborts.
 #ifndef CHORALE_BASE_REQUIRE_H_
 #define CHORALE_BASE_REQUIRE_H_
 

@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 
-// Returns from the enclosing function when an expression of type absl::Status is not OK. The
-// function returns absl::Status or absl::StatusOr. Variadic, because an expression may have commas
-// in braces.
+// Returns the status from the enclosing function if an expression of type absl::Status is not OK.
+// The function must return absl::Status or absl::StatusOr. Variadic, because an expression may have
+// commas in braces.
 #define RETURN_IF_ERROR(...)                                                     \
   do {                                                                           \
     if (absl::Status status_to_return = (__VA_ARGS__); !status_to_return.ok()) { \
@@ -16,9 +16,9 @@
     }                                                                            \
   } while (false)
 
-// ASSIGN_OR_RETURN(const Dataset dataset, DecodeDataset(bytes)): declares a variable, or assigns to
-// one, from an expression of type absl::StatusOr. Returns from the enclosing function when that is
-// not OK. A type that has a comma outside parentheses needs `auto`.
+// ASSIGN_OR_RETURN(const Dataset dataset, DecodeDataset(bytes)): declares or assigns a variable
+// from an expression of type absl::StatusOr. Returns the status from the enclosing function if it
+// is not OK. A type that has a comma outside parentheses needs `auto`.
 #define ASSIGN_OR_RETURN(variable, ...) \
   CHORALE_ASSIGN_OR_RETURN(CHORALE_CONCATENATE(status_or_, __LINE__), variable, __VA_ARGS__)
 #define CHORALE_ASSIGN_OR_RETURN(result, variable, ...)  \

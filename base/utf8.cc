@@ -6,9 +6,9 @@
 namespace chorale {
 namespace {
 
-// Bytes of the well-formed sequence at the start of `text`, or 0 when there is none. Only the
-// second byte's range depends on the first; that is what rules out overlong forms, surrogates and
-// numbers over U+10FFFF.
+// Returns the length of the well-formed sequence at the start of `text`, or 0 if there is none. The
+// range of the second byte depends on the first, which excludes overlong forms, surrogates and code
+// points above U+10FFFF.
 size_t SequenceLength(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t first = byte(0);

@@ -1,4 +1,4 @@
-// What counts as text: well-formed UTF-8, and which of it has no place in a name.
+// Checks of UTF-8 text.
 #ifndef CHORALE_BASE_UTF8_H_
 #define CHORALE_BASE_UTF8_H_
 
@@ -6,11 +6,11 @@
 
 namespace chorale {
 
-// Well-formed UTF-8 as in Unicode's table 3-7: no overlong forms, no surrogates, nothing beyond
-// U+10FFFF.
+// Well-formed UTF-8 as in Unicode's table 3-7: no overlong forms, no surrogates, no code point
+// above U+10FFFF.
 bool IsValidUtf8(absl::string_view text);
 
-// Whether a control character occurs: U+0000 to U+001F and U+007F to U+009F.
+// Returns true if the text contains a control character: U+0000 to U+001F and U+007F to U+009F.
 // REQUIRES: IsValidUtf8(text).
 bool HasControlCharacter(absl::string_view text);
 

@@ -12,10 +12,10 @@
 
 namespace chorale {
 
-// Runs jobs one after another: those of one client in the order in which they were added, and
-// clients in turn, so that nobody waits for all jobs of another.
+// Runs one job at a time. Jobs of a client run in the order in which they were added. Clients are
+// served round-robin, so that no client waits for all jobs of another.
 //
-// Thread-safe; Stop is called by one thread.
+// Thread-safe, except that only one thread may call Stop.
 class WorkerThread {
  public:
   using Job = std::function<void()>;
@@ -25,10 +25,10 @@ class WorkerThread {
   WorkerThread(const WorkerThread&) = delete;
   WorkerThread& operator=(const WorkerThread&) = delete;
 
-  // After Stop, jobs are dropped. Without a client, all are of one.
+  // Discards the job if Stop was called. Jobs without a client share one turn.
   void Add(Job job, const std::string& client = "");
   int64_t waiting() const;  // jobs that have not begun
-  // Waits for the job that runs, and drops the others.
+  // Waits for the running job, and discards the jobs that have not begun.
   void Stop();
 
  private:

@@ -87,8 +87,8 @@ double EncodeFlops(const ModelConfig& config, int64_t context_rows) {
   return static_cast<double>(context_rows) * Sum(EncodePhaseFlops(config, context_rows));
 }
 
-// A step's cost grows linearly from position 1 on, so the mean of the first and the last of these
-// steps is that of all.
+// The cost of a step grows linearly from position 1 on, so the mean over these steps is the mean of
+// the first and the last.
 double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_rows, int64_t position,
                    int64_t steps) {
   double flops = 0;

@@ -1,7 +1,7 @@
-// Floating-point operations of the model's stages: a multiply-add counts as two. Only matrix
-// products and attention are counted; what is left out grows with D, not with D squared.
+// Floating-point operations of the model's stages. A multiply-add counts as two. Counts only GEMMs
+// and attention; the omitted operations grow with D, not with D squared.
 //
-// Both backends take next_step_flops and steps_at_this_cost of their work from here.
+// Both backends derive next_step_flops and steps_at_this_cost of their work from this model.
 #ifndef CHORALE_ENGINE_BACKEND_FLOP_MODEL_H_
 #define CHORALE_ENGINE_BACKEND_FLOP_MODEL_H_
 
@@ -12,39 +12,39 @@
 
 namespace chorale {
 
-// One decode step of `paths` paths at `position`: one target a path and, behind the first position,
-// one buffer token. In the last layer a buffer token only yields K and V.
+// One decode step of `paths` paths at `position`: one query row per path and, after the first
+// position, one buffer token per path. In the last layer a buffer token only produces K and V.
 double DecodeStepFlops(const ModelConfig& config, int64_t paths, int64_t context_rows,
                        int64_t position);
 
-// What a LayerSchedule costs: FLOPs per phase of one of its rows, which stands for `unit_rows` rows
-// of the model (more than one where the schedule counts tiles).
+// The costs of a LayerSchedule: FLOPs per phase of one of its rows, which represents `unit_rows`
+// rows of the model (more than one if the schedule counts tiles).
 //
-// A pass is cut before attention, because K and V of all rows of a layer must be there by then:
+// A pass is divided before attention, because attention requires K and V of all rows of a layer:
 // phase 0 projects K and V of layer 0, phase l attends in layer l - 1 and projects K and V of layer
-// l, phase L attends in the last layer and ends in the head.
+// l, phase L attends in the last layer and computes the head.
 
 // Phases 0 to L - 1: nothing reads the last layer's output of a context row. `row_encoder` FLOPs
-// come on top of phase 0.
+// are added to phase 0.
 std::vector<double> EncodePhaseFlops(const ModelConfig& config, int64_t context_rows,
                                      double unit_rows = 1, double row_encoder = 0);
 
-// Phases 0 to L. Every other row is a buffer token, which skips phase L; on average over a path a
-// row sees T / 2 buffer keys.
+// Phases 0 to L. Every other row is a buffer token, which skips phase L; on average over a path,
+// T/2 buffer keys are visible to a row.
 std::vector<double> DensityPhaseFlops(const ModelConfig& config, int64_t context_rows,
                                       int64_t targets, double unit_rows = 1);
 
-// Phases 0 to L; targets yield no K and V.
+// Phases 0 to L; query rows produce no K and V.
 std::vector<double> PredictPhaseFlops(const ModelConfig& config, int64_t context_rows,
                                       double unit_rows = 1);
 
-// The same with one whole layer a phase: L phases, the last one with the head.
+// Like PredictPhaseFlops, with one layer per phase: L phases, the last one with the head.
 std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context_rows);
 
-// Of whole pieces of work, for estimates of what a queue will take. EncodeFlops leaves out the row
-// encoder, as the others leave out the encoding of target rows.
+// FLOPs of complete units of work, for estimates of the duration of a queue. EncodeFlops omits the
+// row encoder, and the others omit the encoding of query rows.
 double EncodeFlops(const ModelConfig& config, int64_t context_rows);
-// Of `steps` decode steps from `position` on.
+// FLOPs of `steps` decode steps from `position` on.
 double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_rows, int64_t position,
                    int64_t steps);
 double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t targets,

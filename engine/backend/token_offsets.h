@@ -1,4 +1,4 @@
-// The offset that turns a row encoding into a token, by the token's role.
+// The offsets that convert a row encoding into a token, by the token's role.
 #ifndef CHORALE_ENGINE_BACKEND_TOKEN_OFFSETS_H_
 #define CHORALE_ENGINE_BACKEND_TOKEN_OFFSETS_H_
 
@@ -19,7 +19,7 @@ struct TokenOffset {
   }
 };
 
-// [2 + K, D]: target marker; context marker + y bias; buffer marker + y bias + ar_tokens[i].
+// [2 + K, D]: query row marker; context marker + y bias; buffer marker + y bias + ar_tokens[i].
 std::vector<float> TokenOffsets(const EmbeddingWeights& weights, const ModelConfig& config);
 
 }  // namespace chorale

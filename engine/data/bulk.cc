@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kQuartilesOfNormal = 1.349;
 
-// The quantile at `p` of sorted numbers, linear between two of them. Halves, so that the difference
-// of numbers of both signs does not overflow.
+// Quantile `p` of sorted numbers, with linear interpolation. Halves the operands, so that the
+// difference of two numbers of opposite sign does not overflow.
 double Quantile(absl::Span<const double> sorted, double p) {
   const double place = p * static_cast<double>(sorted.size() - 1);
   const auto low = static_cast<size_t>(place);
@@ -72,7 +72,7 @@ void Bulk::FindBeside(std::vector<double> others) {
 double Bulk::Distance(double x) const {
   if (x >= low_ && x <= high_) return 0;
   const double end = x > high_ ? high_ : low_;
-  const double half_distance = std::abs(x / 2 - end / 2);  // the whole one may overflow
+  const double half_distance = std::abs(x / 2 - end / 2);  // the distance may overflow
   return std::min(2 * (half_distance / scale_), std::numeric_limits<double>::max());
 }
 

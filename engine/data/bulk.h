@@ -1,5 +1,5 @@
-// Where the bulk of a column's numbers lies, and how numbers beyond it are drawn in, so that a few
-// cells far out do not decide the unit in which all others are seen.
+// The bulk of a column's numbers, and the compression of numbers beyond it: without it, a few
+// extreme cells would determine the scale of the column.
 #ifndef CHORALE_ENGINE_DATA_BULK_H_
 #define CHORALE_ENGINE_DATA_BULK_H_
 
@@ -13,35 +13,35 @@
 
 namespace chorale {
 
-// The centre is the median, the scale s the interquartile range / 1.349, which is the standard
-// deviation of a normal distribution. With z the distance from the centre in scales:
+// The centre is the median. The scale s is the interquartile range / 1.349, which for a normal
+// distribution is the standard deviation. With the distance z from the centre in units of s:
 //
 //   Squash(x) = x                                             where z <= 8
 //               nearest end of the centre +- s (8 + log(1 + z - 8))  beyond
 //
-// monotone, and continuous with its slope.
+// The map is monotone and continuously differentiable.
 //
-// Where the quartiles are equal, at least half of the numbers are the median, which is an *atom*:
-// the zeros of a column that is mostly zero. They tell nothing about the scale, so it is that of
-// the numbers that differ from the atom, and the centre is the interval from the atom to the median
-// of these. If the quartiles of these are equal as well, they are an atom too, and so on, up to
-// three. Of a column of two values, and of one that then still has equal quartiles, nothing lies
-// beyond the bulk.
+// If the quartiles are equal, at least half of the numbers equal the median. This value is an
+// *atom*, such as zero in a column that is mostly zero. The atom carries no information about the
+// scale: the scale is computed from the other numbers, and the centre is the interval from the atom
+// to their median. If the quartiles of the other numbers are equal as well, their median is a
+// further atom, and so on, up to three atoms. If a column has two distinct values, or its quartiles
+// are equal after three atoms, no number lies beyond the bulk.
 //
-// The squashed number is finite for every finite number; in another unit it is the same, in that.
+// The result is finite for every finite number. It does not depend on the unit of the column.
 class Bulk {
  public:
-  // How far the bulk reaches to both sides of its centre, in units of its scale.
+  // The extent of the bulk on both sides of its centre, in units of its scale.
   static constexpr double kReach = 8;
 
-  // Of no numbers: everywhere.
+  // The bulk of no numbers: it covers every number.
   Bulk() = default;
 
-  // Ignores NaN. Everywhere, where all numbers are equal, there are none, or the scale is beyond
-  // what a float64 can hold.
+  // Ignores NaN. The bulk covers every number if `numbers` is empty, all numbers are equal, or the
+  // scale exceeds the range of float64.
   static Bulk Of(absl::Span<const double> numbers);
 
-  // z; at most the largest float64. 0 where the bulk is everywhere.
+  // The distance z, at most the largest float64. 0 if the bulk covers every number.
   double Distance(double x) const;
   // The number at this distance from the centre, on the side of x. REQUIRES: Distance(x) > 0.
   double At(double distance, double x) const {
@@ -52,14 +52,15 @@ class Bulk {
   double Squash(double x) const { return Contains(x) ? x : SquashBeyond(x); }
 
   bool everywhere() const { return std::isinf(scale_); }
-  double scale() const { return scale_; }  // infinity where the bulk is everywhere
+  double scale() const { return scale_; }  // infinity if the bulk covers every number
   // The median, if the quartiles are equal but not all numbers are.
   std::optional<double> atom() const { return atom_; }
-  // Whether at least 99 % of the numbers are equal; also where all are, or there are none.
+  // Whether at least 99 % of the numbers are equal, or there are none.
   bool all_but_constant() const { return all_but_constant_; }
 
  private:
-  // Finds scale and centre beside the atom. `others` are sorted, and differ from it.
+  // Computes the scale and the centre if there is an atom. `others` are the sorted numbers that
+  // differ from the atom.
   void FindBeside(std::vector<double> others);
   double SquashBeyond(double x) const;
 
@@ -70,18 +71,18 @@ class Bulk {
   bool all_but_constant_ = true;
 };
 
-// How many of so many numbers may lie far from all others and be errors: one in 50, but always one,
-// and never all. REQUIRES: 0 < numbers.
+// The maximum count of outliers among `numbers` numbers that may be errors: one in 50, but at least
+// one, and never all. REQUIRES: numbers > 0.
 int64_t MostFarNumbers(int64_t numbers);
 
-// Numbers that lie so far from all others that they may be errors.
+// Outliers that may be errors.
 struct FarNumbers {
   int64_t count = 0;
-  // The distance of the farthest of the others, but at least the least one asked for.
+  // The largest distance of the other numbers, but at least `least`.
   double limit = 0;
 };
 
-// Of these distances from a centre, the largest `count` of at most `most` that are each more than
+// Returns the largest `count` of the distances, with count <= most, that are each greater than
 // `gap` times the limit. REQUIRES: 0 <= most < the number of distances.
 FarNumbers FindFarNumbers(std::vector<double> distances, double least, double gap, int64_t most);
 

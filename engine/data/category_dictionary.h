@@ -1,4 +1,4 @@
-// The categories of a column in an order that does not depend on how the user numbered them.
+// The categories of a column in an order that does not depend on the user's numbering.
 #ifndef CHORALE_ENGINE_DATA_CATEGORY_DICTIONARY_H_
 #define CHORALE_ENGINE_DATA_CATEGORY_DICTIONARY_H_
 
@@ -11,7 +11,7 @@
 namespace chorale {
 
 struct CategoryDictionary {
-  std::vector<std::string> categories;  // those that occur in the column, sorted by bytes
+  std::vector<std::string> categories;  // the categories that occur in the column, sorted by bytes
   std::vector<int32_t> renumber;        // [column.categories]: index into `categories`; -1: unused
 };
 

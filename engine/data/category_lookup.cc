@@ -34,7 +34,7 @@ int64_t CategoryLookup::Find(const std::string& category) const {
   if (const int64_t place = FindBytes(category); place != kUnknown) return place;
   const std::optional<std::string> text = NormalTextWithin(category, longest_);
   if (!text.has_value()) return kUnknown;
-  // The first of those that look equal.
+  // The first category with this normal form.
   const int64_t same = FindBytes(*text);
   if (const auto found = by_normal_text_.find(*text); found != by_normal_text_.end()) {
     return same == kUnknown ? found->second : std::min(same, found->second);

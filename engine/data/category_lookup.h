@@ -1,4 +1,4 @@
-// Finds the categories of a context that a request names.
+// Finds the categories of a context that a request refers to.
 #ifndef CHORALE_ENGINE_DATA_CATEGORY_LOOKUP_H_
 #define CHORALE_ENGINE_DATA_CATEGORY_LOOKUP_H_
 
@@ -12,12 +12,13 @@
 
 namespace chorale {
 
-// Texts that look equal are equal (base/normal_text.h), but a category is first of all the one with
-// the same bytes: a context may have been registered with several that look equal. Where all are
-// words for true and false (base/truth_word.h), one at most for each, any such word is found by its
-// truth value: tools write TRUE, True, true and 1 for the same.
+// A category with the same bytes has precedence over a category with the same normal form
+// (base/normal_text.h): a context may have several categories with one normal form. If all
+// categories are words for true and false (base/truth_word.h), at most one word for each, Find also
+// matches any other such word by its truth value, since tools write TRUE, True, true and 1 for the
+// same value.
 //
-// Made once for a context, so that a request costs what its own texts cost. Immutable.
+// Created once per context, so that the cost of a request depends only on its own texts. Immutable.
 class CategoryLookup {
  public:
   static constexpr int64_t kUnknown = -1;
@@ -28,21 +29,22 @@ class CategoryLookup {
 
   const std::vector<std::string>& categories() const { return categories_; }
 
-  // The place of a category, or kUnknown. Time: about a scan of its bytes, however long it is.
+  // The index of a category, or kUnknown. Takes about as long as a scan of the bytes of `category`.
   int64_t Find(const std::string& category) const;
 
  private:
-  // By truth value; kUnknown where there is none.
+  // Indices by truth value; kUnknown for a value without a category.
   using TruthPlaces = std::array<int64_t, 2>;
 
-  // kUnknown if none has these bytes.
+  // Returns kUnknown if no category has these bytes.
   int64_t FindBytes(const std::string& text) const;
 
   std::vector<std::string> categories_;
-  // Of those that are not their own normal forms: these, and the first place of each.
+  // For categories that differ from their normal form: the normal form, and the index of its first
+  // category.
   absl::flat_hash_map<std::string, int64_t> by_normal_text_;
   TruthPlaces by_truth_ = {kUnknown, kUnknown};
-  size_t longest_ = 0;  // bytes of a normal form that may be found
+  size_t longest_ = 0;  // bytes of the longest normal form that Find can match
 };
 
 }  // namespace chorale

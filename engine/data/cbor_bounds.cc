@@ -13,8 +13,8 @@ struct Head {
   uint64_t argument = 0;
 };
 
-// Removes an item's head from the front of `bytes`; false when it is cut short or of indefinite
-// length.
+// Removes the head of an item from the front of `bytes`. Returns false if the head is truncated or
+// of indefinite length.
 bool TakeHead(absl::string_view& bytes, Head& head) {
   if (bytes.empty()) return false;
   const uint8_t first = static_cast<uint8_t>(bytes.front());
@@ -39,7 +39,7 @@ bool TakeHead(absl::string_view& bytes, Head& head) {
 }  // namespace
 
 bool WithinCborBounds(absl::string_view bytes, int64_t max_depth, int64_t max_items) {
-  std::vector<uint64_t> remaining = {1};  // items still to come, per open container
+  std::vector<uint64_t> remaining = {1};  // remaining items of each open container
   int64_t items = 0;
   while (true) {
     while (!remaining.empty() && remaining.back() == 0) remaining.pop_back();
@@ -58,8 +58,8 @@ bool WithinCborBounds(absl::string_view bytes, int64_t max_depth, int64_t max_it
         break;
       case kArray:
       case kMap:
-        // Every item takes a byte, so a count beyond the bytes left is false; this also keeps the
-        // doubling for keys and values from overflowing.
+        // Every item takes at least one byte, so a larger count is invalid. The check also keeps
+        // the doubling for keys and values from overflowing.
         if (head.argument > bytes.size()) return false;
         if (static_cast<int64_t>(remaining.size()) > max_depth) return false;
         remaining.push_back(head.major == kMap ? 2 * head.argument : head.argument);

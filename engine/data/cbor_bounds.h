@@ -8,11 +8,11 @@
 
 namespace chorale {
 
-// Whether `bytes` are exactly one CBOR item made of non-negative integers, byte and text strings,
-// arrays and maps only, all of definite length and complete, with at most `max_depth` containers
-// around anything and at most `max_items` items (a map's keys count) in all. Takes linear time and
-// memory for `max_depth` counters: the parser behind it recurses on nested containers and on
-// nested indefinite strings, and makes an object of every item.
+// Returns true if `bytes` are exactly one CBOR item that consists only of non-negative integers,
+// byte and text strings, arrays and maps, all complete and of definite length, with a nesting of at
+// most `max_depth` containers and at most `max_items` items (keys of maps included). Takes linear
+// time, and memory for `max_depth` counters. The CBOR parser needs these bounds: it recurses on
+// nested containers and on nested indefinite strings, and allocates an object for every item.
 bool WithinCborBounds(absl::string_view bytes, int64_t max_depth, int64_t max_items);
 
 }  // namespace chorale

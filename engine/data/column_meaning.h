@@ -1,4 +1,4 @@
-// The names of what numbers stand for, in datasets and records. They are durable.
+// The names of meanings in datasets and records. They are durable.
 #ifndef CHORALE_ENGINE_DATA_COLUMN_MEANING_H_
 #define CHORALE_ENGINE_DATA_COLUMN_MEANING_H_
 
@@ -10,7 +10,7 @@ namespace chorale {
 // "number", "boolean", "date" or "duration".
 const char* MeaningName(Meaning meaning);
 
-// Returns false, and leaves `meaning` as it is, for a name of none.
+// Returns false for an unknown name, and leaves `meaning` unchanged.
 bool MeaningFromName(absl::string_view name, Meaning* meaning);
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// What of a column was not taken as it stands, for people to be told.
+// Warnings about a column: its input that was changed or is suspicious.
 #ifndef CHORALE_ENGINE_DATA_COLUMN_NOTE_H_
 #define CHORALE_ENGINE_DATA_COLUMN_NOTE_H_
 
@@ -10,26 +10,27 @@ namespace chorale {
 
 struct ColumnNote {
   std::string column;
-  // The column says nothing, since all of its cells in the context are equal, or missing: it was
-  // left out.
+  // The column was dropped as uninformative: all of its cells in the context are equal, or all are
+  // missing.
   bool left_out = false;
-  int64_t ignored = 0;        // cells of a column left out that differ from the context's
-  int64_t outside_bulk = 0;   // cells much farther out than the others of the context
-  int64_t wrong_targets = 0;  // values of the target taken for errors and brought back
-  // What draws and quantiles of the target are snapped to (TargetSupport::description); or empty.
+  int64_t ignored = 0;        // cells of a dropped column that differ from the context's
+  int64_t outside_bulk = 0;   // cells far beyond the other cells of the context
+  int64_t wrong_targets = 0;  // target values treated as errors and clipped
+  // The set to which samples and quantiles of the target are snapped (TargetSupport::description),
+  // or empty.
   std::string snapped_to = {};
-  int64_t replaced_by_nearest = 0;  // numbers taken for the nearest that the context has
-  int64_t unknown_categories = 0;   // cells whose category the context does not have: as missing
-  // Where these are all cells that the column has: the first categories of the context, and how
-  // many it has.
+  int64_t replaced_by_nearest = 0;  // numbers replaced by the nearest number of the context
+  int64_t unknown_categories = 0;   // cells with an unknown category, treated as missing
+  // If no cell of the column has a category of the context: the first categories of the context,
+  // and the count of its categories.
   std::vector<std::string> known_categories = {};
   int64_t known_category_count = 0;
-  // Steps of the season that the target has by this column, which counts time; 0: none was found.
-  // The model gets one column more (engine/data/season.h).
+  // The period of the season that the target has by this column, in steps; 0: no season was found.
+  // The model gets an additional column (engine/data/season.h).
   double season_steps = 0;
-  double season_months = 0;  // the same in calendar months, where the column counts these
+  double season_months = 0;  // the period in calendar months, if the column counts months
 
-  // A sentence on why a column of dates was not taken as an index of time; or empty.
+  // A sentence that states why a column of dates was not used as a running index, or empty.
   std::string no_index = {};
 
   bool empty() const {

@@ -13,7 +13,7 @@ double Mean(absl::Span<const double> numbers, int64_t count) {
     if (!std::isnan(x)) sum += x;
   }
   if (std::isfinite(sum)) return sum / static_cast<double>(count);
-  // The sum overflows although the mean cannot: divide first, for a little accuracy.
+  // The sum may overflow although the mean cannot. Divide first, at a small cost in accuracy.
   double mean = 0;
   for (const double x : numbers) {
     if (!std::isnan(x)) mean += x / static_cast<double>(count);
@@ -34,8 +34,8 @@ ColumnStatistics ComputeStatistics(absl::Span<const double> numbers) {
     high = std::max(high, x);
   }
   if (result.count == 0) return result;
-  // Told apart by comparison: rounding in the mean would leave a tiny deviation, and z-scoring
-  // would blow that up to 1.
+  // Detected by comparison: a rounded mean would leave a tiny deviation, which z-scoring would
+  // scale up to 1.
   if (low == high) {
     result.mean = low;
     if (low != 0) result.std = std::abs(low);
@@ -43,7 +43,8 @@ ColumnStatistics ComputeStatistics(absl::Span<const double> numbers) {
   }
   result.mean = std::clamp(Mean(numbers, result.count), low, high);
 
-  // Deviations are squared relative to the largest, so that squares neither overflow nor vanish.
+  // Deviations are divided by the largest before they are squared, so that squares neither overflow
+  // nor underflow.
   const double scale = std::max(high - result.mean, result.mean - low);
   if (!std::isfinite(scale)) {
     result.std = std::numeric_limits<double>::infinity();
@@ -56,7 +57,7 @@ ColumnStatistics ComputeStatistics(absl::Span<const double> numbers) {
     squares += relative * relative;
   }
   result.std = scale * std::sqrt(squares / static_cast<double>(result.count));
-  // It underflows when the numbers are the smallest there are and all but a few are equal.
+  // The deviation underflows if the numbers are denormal and all but a few are equal.
   if (result.std == 0) result.std = scale;
   return result;
 }

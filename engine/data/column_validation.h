@@ -1,8 +1,8 @@
-// Checks of a table's columns that hold wherever a table comes from: a registration, a request's
-// targets, or the disk.
+// Checks of a table's columns for every source of a table: a registration, the query rows of a
+// request, or the disk.
 //
-// Errors name a column by its name and not by its index, as in `rows.columns["age"]`: chunks are
-// joined and the target column is removed before these checks, so an index would mislead.
+// Errors identify a column by its name instead of its index, as in `rows.columns["age"]`: chunks
+// are joined and the target column is removed before these checks, so an index would mislead.
 #ifndef CHORALE_ENGINE_DATA_COLUMN_VALIDATION_H_
 #define CHORALE_ENGINE_DATA_COLUMN_VALIDATION_H_
 
@@ -18,33 +18,33 @@
 
 namespace chorale {
 
-// Limits that nothing exceeds, for data that passed the limits when they were registered.
+// Limits that no data exceed, for data that were checked at registration.
 Limits NoLimits();
 
-// `table`.columns["`column`"], the name shortened if need be.
+// `table`.columns["`column`"], with a long name shortened.
 std::string ColumnPath(absl::string_view table, absl::string_view column);
 
 // `table`.columns["`column`"].numeric.values[`row`]
 std::string NumericCellPath(absl::string_view table, absl::string_view column, int64_t row);
 
-// A column's name, found in `field`: non-empty, valid UTF-8 without control characters, within
+// Checks the name of a column in `field`: non-empty, valid UTF-8 without control characters, within
 // max_name_bytes.
 absl::Status ValidateColumnName(absl::string_view field, absl::string_view name,
                                 const Limits& limits);
 
-// The names of all columns of the table called `table`, each valid and none twice.
+// Checks the names of all columns of the table `table`: each is valid, and all are distinct.
 absl::Status ValidateColumnNames(absl::string_view table, const Table& columns,
                                  const Limits& limits);
 
-// The first of these numbers that the meaning does not allow; their count if there is none. A
-// boolean is 0 or 1, or NaN when it is missing.
+// Returns the index of the first number that the meaning does not allow, or the count of the
+// numbers if there is none. A boolean is 0, 1, or NaN for a missing cell.
 size_t FirstBeyondMeaning(Meaning meaning, absl::Span<const double> numbers);
 
-// The error of such a number.
+// The error for such a number.
 absl::Status BeyondMeaning(absl::string_view field, double number);
 
-// Everything about one column but its name: `rows` cells, numbers without infinities, booleans that
-// are 0 or 1, categories that are distinct, valid UTF-8 and within the limits, codes in range.
+// Checks a column except its name: `rows` cells, numbers without infinities, booleans that are 0 or
+// 1, categories that are distinct, valid UTF-8 and within the limits, codes in range.
 absl::Status ValidateColumnCells(absl::string_view table, const Column& column, int64_t rows,
                                  const Limits& limits);
 

@@ -36,7 +36,7 @@ constexpr uint64_t kVersion = 1;
 constexpr char kSeasons[] = "seasons";
 constexpr char kNotSought[] = "not sought";
 constexpr char kMeaning[] = "meaning";
-// The document, its columns, a column.
+// Nesting: the document, its columns, a column.
 constexpr int64_t kMaxDepth = 3;
 
 template <typename T>
@@ -46,7 +46,7 @@ Json Pack(absl::Span<const T> values) {
   return Json::binary(std::move(bytes));
 }
 
-// Equal numbers get equal bits: one NaN, and no negative zero.
+// Makes the bits of equal numbers equal: a single NaN, and no negative zero.
 Json PackNumbers(absl::Span<const double> numbers) {
   std::vector<double> canonical(numbers.begin(), numbers.end());
   for (double& number : canonical) {
@@ -81,7 +81,7 @@ Json EncodeColumn(const Column& column) {
   return json;
 }
 
-// --- Decoding: false wherever the bytes are not what EncodeDataset writes --------------------
+// --- Decoding: returns false for bytes that EncodeDataset does not write ---------------------
 
 const Binary* FindBinary(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -107,7 +107,8 @@ bool DecodeCategories(const Json& json, std::vector<std::string>& categories) {
   std::vector<uint32_t> lengths;
   const Binary* text = FindBinary(json, "category_text");
   if (text == nullptr || !Unpack(FindBinary(json, "category_lengths"), lengths)) return false;
-  // Empty categories are never written; refusing them here bounds the objects made by the bytes.
+  // The encoder writes no empty category. Rejecting them here bounds the number of objects by the
+  // number of bytes.
   size_t used = 0;
   for (const uint32_t length : lengths) {
     if (length == 0 || length > text->size() - used) return false;
@@ -171,7 +172,7 @@ absl::StatusOr<Dataset> DecodeBounded(absl::string_view bytes) {
   if (absl::Status s = ValidateDataset(dataset, NoLimits()); !s.ok()) {
     return absl::DataLossError(absl::StrCat("the dataset is invalid: ", s.message()));
   }
-  // Catches everything else at once: duplicate or unknown keys, numbers written the long way,
+  // Detects every other deviation: duplicate or unknown keys, numbers in a longer encoding,
   // unsorted dictionaries.
   if (EncodeDataset(dataset) != bytes) {
     return absl::DataLossError("the dataset is not in canonical form");
@@ -201,7 +202,7 @@ absl::StatusOr<Dataset> DecodeDataset(absl::string_view bytes) {
   if (!WithinCborBounds(bytes, kMaxDepth, max_items)) {
     return absl::DataLossError("these bytes are not an encoded dataset, or are damaged");
   }
-  // from_cbor is told not to throw, but allocation can.
+  // from_cbor is called without exceptions, but allocation can throw.
   try {
     return DecodeBounded(bytes);
   } catch (const std::exception& e) {
@@ -212,7 +213,7 @@ absl::StatusOr<Dataset> DecodeDataset(absl::string_view bytes) {
 std::string ContentDigest(absl::string_view bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int length = 0;
-  // Cannot fail with a built-in hash; a wrong digest must never leave this function.
+  // Cannot fail with a built-in hash. Abort rather than return a wrong digest.
   if (EVP_Digest(bytes.data(), bytes.size(), digest, &length, EVP_sha256(), nullptr) != 1) {
     std::abort();
   }

@@ -1,6 +1,6 @@
 // The durable form of a dataset: canonical CBOR, and the digest that identifies its content.
 //
-// One CBOR map, keys in this order, everything of definite length:
+// One CBOR map with keys in this order and all items of definite length:
 //   "columns"  array of features in the order registered, each a map: "name" (text), then either
 //              "numbers"           bytes, [rows] float64
 //              "meaning"           "boolean", "date" or "duration"; absent for plain numbers
@@ -9,7 +9,7 @@
 //              "category_text"     bytes, the categories one after the other
 //              "codes"             bytes, [rows] int32 into the categories, -1 for a missing cell
 //   "format"   "chorale dataset"
-//   "seasons"  "not sought"; only where the dataset says so
+//   "seasons"  "not sought"; only for Seasons::kNotSought
 //   "target"   text, name of the target column
 //   "version"  1
 //   "y"        bytes, [rows] float64
@@ -27,22 +27,23 @@
 
 namespace chorale {
 
-// InvalidField naming the column, as in `rows.columns["age"].numeric.values[17]`, and the limit.
-// The table is called "rows" as in the public API, whose rows are counted over all chunks: no rows
-// or columns, unequal lengths, empty or duplicate names, infinite numbers, booleans that are
-// neither 0 nor 1, codes out of range, a target that is not finite, limits.
+// Returns InvalidField with the column, as in `rows.columns["age"].numeric.values[17]`, and the
+// limit. The table is called "rows" as in the public API, and its rows are counted over all chunks.
+// Rejects a table without rows or columns, unequal lengths, empty or duplicate names, infinite
+// numbers, booleans that are neither 0 nor 1, codes out of range, a target that is not finite, and
+// data beyond `limits`.
 absl::Status ValidateDataset(const Dataset& dataset, const Limits& limits);
 
-// Canonical: equal content gives equal bytes (category dictionaries are sorted and codes
-// renumbered, unused categories dropped, every NaN has the same bits, and a negative zero becomes
-// zero). REQUIRES: the dataset is valid.
+// The encoding is canonical: equal content has equal bytes (category dictionaries are sorted and
+// codes renumbered, unused categories dropped, every NaN has the same bits, and a negative zero
+// becomes zero). REQUIRES: the dataset is valid.
 std::string EncodeDataset(const Dataset& dataset);
 
-// DataLoss when the bytes are not exactly what EncodeDataset writes for some valid dataset. Safe on
-// hostile bytes: bounded recursion, and memory proportional to their number.
+// Returns DataLoss unless EncodeDataset writes exactly these bytes for some valid dataset. Safe on
+// hostile bytes: recursion is bounded, and memory is proportional to the number of bytes.
 absl::StatusOr<Dataset> DecodeDataset(absl::string_view bytes);
 
-// SHA-256 of the bytes, lower-case hex.
+// SHA-256 of the bytes in lower-case hex.
 std::string ContentDigest(absl::string_view bytes);
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// ValidateDataset: what every registered dataset satisfies.
+// ValidateDataset: the requirements on every registered dataset.
 #include <cmath>
 #include <cstdint>
 
@@ -50,8 +50,8 @@ absl::Status ValidateTarget(const Dataset& dataset, const Limits& limits) {
   return absl::OkStatus();
 }
 
-// Bytes of the cells and strings alone, so that an encoding is never started that is sure to be
-// too long. Cannot overflow: all of it is in memory already.
+// The size of the cells and strings, a lower bound of the encoded size: a dataset that is certainly
+// too large is rejected before it is encoded. Cannot overflow, because the data are in memory.
 int64_t PayloadBytes(const Dataset& dataset) {
   uint64_t bytes = dataset.y.size() * sizeof(double);
   for (const Column& column : dataset.features.columns) {

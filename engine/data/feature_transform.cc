@@ -55,7 +55,7 @@ double MostFrequent(absl::Span<const double> codes, size_t categories) {
   return static_cast<double>(std::max_element(counts.begin(), counts.end()) - counts.begin());
 }
 
-// Whether all are equal and none is missing, or all are missing.
+// Whether all numbers are equal and none is missing, or all are missing.
 bool SaysNothing(absl::Span<const double> numbers) {
   const auto missing = [](double x) { return std::isnan(x); };
   if (missing(numbers.front())) return absl::c_all_of(numbers, missing);
@@ -71,7 +71,8 @@ std::vector<double> SortedDistinct(std::vector<double> numbers) {
   return numbers;
 }
 
-// The nearest of `sorted`, which is not empty; the smaller of two.
+// The number of `sorted` that is nearest to x; the smaller of two equally near numbers. REQUIRES:
+// `sorted` is not empty.
 double Nearest(absl::Span<const double> sorted, double x) {
   const auto* const above = std::lower_bound(sorted.begin(), sorted.end(), x);
   if (above == sorted.begin()) return sorted.front();
@@ -81,7 +82,7 @@ double Nearest(absl::Span<const double> sorted, double x) {
   return x / 2 - below / 2 <= *above / 2 - x / 2 ? below : *above;
 }
 
-// The distance from the bulk beyond which a cell is noted (FeatureTransform).
+// The distance from the bulk beyond which a cell gets a warning (FeatureTransform).
 double DistanceOfFarCells(const Bulk& bulk, absl::Span<const double> numbers) {
   constexpr double kGap = 5;
   std::vector<double> distances;
@@ -94,7 +95,7 @@ double DistanceOfFarCells(const Bulk& bulk, absl::Span<const double> numbers) {
   return kGap * FindFarNumbers(std::move(distances), Bulk::kReach, kGap, MostFarNumbers(n)).limit;
 }
 
-// The phase of each row of a column that is the season's running index.
+// The phase of each row, by the column that is the season's running index.
 Column PhasesOf(const Column& index, const Season& season) {
   Column phases;
   phases.name = index.name;
@@ -112,7 +113,7 @@ absl::Status TooManyFeatures(int64_t features, int64_t left_out, int64_t most) {
                                    most, ": drop the least informative columns"));
 }
 
-// Statistics to scale by, or an error that names the column.
+// The statistics for scaling, or an error that names the column.
 absl::StatusOr<ColumnStatistics> FiniteStatistics(absl::string_view column,
                                                   absl::Span<const double> numbers) {
   const ColumnStatistics statistics = ComputeStatistics(numbers);
@@ -177,7 +178,8 @@ absl::Status FeatureTransform::FitSeason(const Dataset& context, const ModelConf
   return absl::OkStatus();
 }
 
-// So that encoding the context later cannot fail, and what is not taken as it stands is known.
+// Checks a column at registration, so that encoding the context cannot fail later, and collects its
+// warnings.
 absl::Status FeatureTransform::CheckContextColumn(const Column& column, int64_t feature) {
   const ColumnTransform& fitted = columns_[feature];
   ColumnNote note;
@@ -328,7 +330,7 @@ void FeatureTransform::ApplyCategories(const ColumnTransform& fitted, const Colu
   note->known_category_count = static_cast<int64_t>(known.size());
 }
 
-// The cells that differ from those of a context in which all are equal.
+// The count of cells that differ from those of a context in which all are equal.
 int64_t FeatureTransform::CountDifferent(const ColumnTransform& fitted, const Column& column) {
   const bool empty = fitted.seen.empty() && fitted.categories.categories().empty();
   std::vector<bool> equal;  // of the table's own categories
@@ -357,7 +359,7 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
   const int64_t kept =
       absl::c_count_if(columns_, [](const ColumnTransform& column) { return !column.left_out; });
   const int64_t added = season_.has_value() ? 1 : 0;
-  matrix.features = std::max<int64_t>(kept + added, 1);  // row encoders need one
+  matrix.features = std::max<int64_t>(kept + added, 1);  // row encoders need at least one
   matrix.x.resize(static_cast<size_t>(matrix.rows * matrix.features));
   int64_t feature = 0;
   for (size_t i = 0; i < columns_.size(); ++i) {
@@ -377,7 +379,7 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
   }
   if (season_.has_value()) {
     const Column phases = PhasesOf(*matched[season_->season.column], season_->season);
-    ColumnNote of_phase;  // the index's says it all
+    ColumnNote of_phase;  // unused: the warnings of the running index suffice
     RETURN_IF_ERROR(ApplyNumbers(season_->phase, phases, feature, &matrix, &of_phase));
   }
   return matrix;

@@ -1,5 +1,5 @@
-// From a user's table to the numbers a model sees, and from a model's target units back to the
-// user's. Fitted on a context once; immutable and thread-safe after that.
+// Transforms a user's table into the input of a model, and model outputs back into the user's
+// units. Fitted on a context once; immutable and thread-safe afterwards.
 #ifndef CHORALE_ENGINE_DATA_FEATURE_TRANSFORM_H_
 #define CHORALE_ENGINE_DATA_FEATURE_TRANSFORM_H_
 
@@ -23,8 +23,8 @@
 
 namespace chorale {
 
-// Of what the model sees of a table. Keys and values that were made by another are not used: change
-// it with every change of FeatureTransform's results.
+// The version of the transform. Keys and values that another version computed are discarded. Change
+// it whenever the results of FeatureTransform change.
 inline constexpr absl::string_view kTransformVersion = "cells 6";
 
 // The features of some rows as the row encoder reads them.
@@ -32,64 +32,66 @@ struct FeatureMatrix {
   int64_t rows = 0;
   int64_t features = 0;  // at least one
   std::vector<float> x;  // [rows, features], row-major, host; finite (missing cells are imputed)
-  // [rows, features], 1 where x is imputed; empty when it is nowhere.
+  // [rows, features], 1 where x is imputed; empty if no cell is imputed.
   std::vector<uint8_t> missing = {};
-  // [features], 1 for categorical columns; empty when none is.
+  // [features], 1 for categorical columns; empty if there are none.
   std::vector<uint8_t> categorical = {};
 };
 
-// Categorical cells become the index of their category in the context's sorted dictionary. A
-// missing cell, and a category that the context does not know, becomes the column's context mean
-// (numeric; 0 when all of its cells are missing) or its most frequent code (categorical; the first
-// in sorted order among equals), and is marked as missing.
+// Categorical cells are replaced by the index of their category in the context's sorted dictionary.
+// A missing cell, or a category that is not in the context, is marked as missing and imputed: in a
+// numeric column by the column's mean in the context (0 if all of its cells are missing), in a
+// categorical column by the most frequent code (the first in sorted order of equally frequent
+// codes).
 //
-// A model that asks for z-scoring then gets, by the same rule for numbers and for codes:
+// A model with z-scoring (ModelConfig::normalize_x) then gets, by the same rule for numbers and
+// codes:
 //
-//  1. A column that says nothing, because all of its cells in the context are equal or all are
-//     missing, is left out, whatever a request has there. Where no column is left, one of zeros
-//     stands for them.
-//  2. A number of a request becomes the nearest that the context has (the smaller of two) in a
-//     numeric column of which at least 99 % of the numbers are equal: one that the model has never
-//     seen there would mean something else to it than a small difference.
-//  3. What lies far outside the bulk of the column is drawn in (engine/data/bulk.h).
+//  1. An uninformative column is dropped, regardless of the request's cells: all of its cells in
+//     the context are equal, or all are missing. If no column remains, the model gets a single
+//     column of zeros.
+//  2. In a numeric column of which at least 99 % of the numbers are equal, a number of a request is
+//     replaced by the nearest number of the context (the smaller of two equally near numbers). The
+//     model has seen no other number in this column, and would not treat it as a small difference.
+//  3. A number far beyond the bulk of the column is compressed (engine/data/bulk.h).
 //  4. The result is z-scored with the mean and standard deviation (1/n) of the context's cells that
-//     are not missing. Where at least half of them are one value, an atom, the deviation of the
-//     others is taken if it is larger: of a column that is mostly zero, the others would lie far
-//     out. Statistics are float64, summed in row order, and do not depend on how the user numbered
-//     the categories.
+//     are not missing. If at least half of the cells are one value, an atom, the standard deviation
+//     of the other cells is used if it is larger: in a column that is mostly zero, the other cells
+//     would otherwise have extreme z-scores. Statistics are computed in float64, summed in row
+//     order, and do not depend on the user's numbering of categories.
 //
-// A cell that lies more than 5 times as far out as the farthest of the context's others, and more
-// than 5 times as far as the bulk reaches, is noted. Of the context's, one in 50 may, or a single
-// one.
+// A cell gets a warning if its distance is more than 5 times the distance of the farthest other
+// cell of the context, and more than 5 times the extent of the bulk. In the context, at most one
+// cell in 50, or a single one, can get this warning.
 //
-// A model that asks for the phase of a season gets one numeric column more, the last, where
-// FindSeason (engine/data/season.h) finds one in the user's numbers, the dataset does not forbid
-// it, and the model takes so many columns: Season::Phase of each row, fitted on those of the
-// context and scaled like any other. Where the running index is missing, so is the phase.
+// A model with a season column (ModelConfig::season_column) gets an additional last numeric column
+// if FindSeason (engine/data/season.h) finds a season in the user's numbers, the dataset allows it,
+// and the model accepts another column. It contains the Season::Phase of each row, fitted on the
+// phases of the context and scaled like any other column. If the running index of a row is missing,
+// its phase is missing.
 //
-// The target is z-scored in the same way, but of its values only errors are brought back
-// (engine/data/target_bound.h), and only those of the context, where the model reads them: its
-// answers, and values of a request, are linear in the user's unit. A target without
-// variation, as of a single row, is scaled by its magnitude: the constant c becomes 0, and 2c
-// becomes 1 or -1. So results are the same in every unit. Zeros are only centred.
+// The target is z-scored in the same way, but instead of compression, values that are errors are
+// clipped (engine/data/target_bound.h), and only in the context, where the model reads them. The
+// model's outputs, and values of a request, are linear in the user's unit. A constant target, such
+// as that of a single row, is scaled by its magnitude: the constant c becomes 0, and 2c becomes 1
+// or -1, so that results do not depend on the unit. A target of zeros is only centred.
 //
-// Numbers that a float32 cannot hold after that are refused, and targets with a scale at which
-// an answer of the model, a float32, could leave the range of a float64. So all answers are finite.
-// The public API's names are used in errors: a context is called "rows" and a table given to Apply
-// "targets".
+// Rejects numbers that exceed float32 after scaling, and targets with a scale at which a model
+// output in float32 could exceed float64. So all outputs are finite. Errors use the names of the
+// public API: "rows" for a context and "targets" for a table given to Apply.
 class FeatureTransform {
  public:
-  // REQUIRES: the context is valid (ValidateDataset). InvalidArgument when the model takes fewer
-  // features than are not left out, or numbers are too large. `known`: what the same version of the
-  // transform found in this context before; nothing if that is not known. It saves time, and
-  // changes no bit.
+  // Returns InvalidArgument if the model takes fewer features than remain after dropping, or if
+  // numbers are too large. `known` is the result of an earlier search by the same version of the
+  // transform in this context; nullopt if there is none. It saves time and does not change any bit
+  // of the result. REQUIRES: the context is valid (ValidateDataset).
   static absl::StatusOr<FeatureTransform> Fit(
       const Dataset& context, const ModelConfig& config,
       const std::optional<KnownSeason>& known = std::nullopt);
 
-  // InvalidArgument for a table that MatchTargets (engine/data/target_columns.h) refuses for this
-  // context, or with numbers that are too large. Appends to `notes`, if there are any, what was not
-  // taken as it stands, of the table's columns.
+  // Returns InvalidArgument for a table that MatchTargets (engine/data/target_columns.h) rejects
+  // for this context, or if numbers are too large. Appends the warnings about the table's columns
+  // to `notes`, unless it is null.
   absl::StatusOr<FeatureMatrix> Apply(const Table& table,
                                       std::vector<ColumnNote>* notes = nullptr) const;
 
@@ -98,18 +100,18 @@ class FeatureTransform {
   double y_std() const { return y_std_; }
   float ToModel(double y) const { return static_cast<float>((y - y_mean_) / y_std_); }
   double ToUser(double y) const { return y * y_std_ + y_mean_; }
-  // What the context shows of the values that the target can take.
+  // The values that the target can take, inferred from the context.
   const TargetSupport& target_support() const { return target_support_; }
-  // A value of the context as the model reads it.
+  // Converts a target value of the context to the model's units, and clips errors.
   float ContextToModel(double y) const { return ToModel(target_bound_.BringBack(y)); }
 
-  // Whether a season was sought; if one was found, a note says so.
+  // Whether a season was sought. If a season was found, a warning reports it.
   bool sought_season() const { return sought_season_; }
 
-  // What was not taken as it stands of the context: its features in order, then the target. Only
-  // columns that have something to say.
+  // The warnings about the context: its features in order, then the target. Columns without a
+  // warning are omitted.
   const std::vector<ColumnNote>& context_notes() const { return context_notes_; }
-  // That of the target, which concerns every answer; it may be empty.
+  // The warning about the target, which applies to every response; it may be empty.
   const ColumnNote& target_note() const { return target_note_; }
 
  private:
@@ -118,14 +120,14 @@ class FeatureTransform {
     ColumnType type = ColumnType::kNumeric;
     bool left_out = false;
     CategoryLookup categories;
-    std::vector<double> seen;  // sorted, distinct: the numbers to choose the nearest of; or empty
+    std::vector<double> seen;  // sorted, distinct: numbers of the context to snap to; or empty
     Bulk bulk;
-    double far = std::numeric_limits<double>::infinity();  // distance beyond which cells are noted
-    float scaled_fill = 0;                                 // for a missing cell
+    double far = std::numeric_limits<double>::infinity();  // a greater distance gets a warning
+    float scaled_fill = 0;                                 // replaces a missing cell
     double mean = 0;
     double std = 1;
 
-    // Adding zero turns a negative zero into zero, as the durable form of a dataset has it.
+    // Adding zero turns a negative zero into zero, as in the durable form of a dataset.
     double Scale(double x) const { return (bulk.Squash(x) - mean) / std + 0.0; }
     bool IsFar(double x) const { return bulk.Distance(x) > far; }
   };
@@ -141,7 +143,7 @@ class FeatureTransform {
   absl::Status FitSeason(const Dataset& context, const ModelConfig& config,
                          const std::optional<KnownSeason>& known);
   absl::Status FitTarget(const Dataset& context, Normalization normalize);
-  // Write column `feature` of the matrix. REQUIRES: the column's cells are valid.
+  // Writes column `feature` of the matrix. REQUIRES: the column's cells are valid.
   static absl::Status ApplyNumbers(const ColumnTransform& fitted, const Column& column,
                                    int64_t feature, FeatureMatrix* matrix, ColumnNote* note);
   static int64_t CountDifferent(const ColumnTransform& fitted, const Column& column);
@@ -149,10 +151,10 @@ class FeatureTransform {
                               FeatureMatrix* matrix, ColumnNote* note);
 
   std::vector<ColumnTransform> columns_;
-  FeatureColumns names_;  // of them
+  FeatureColumns names_;  // of columns_
   std::optional<SeasonTransform> season_;
   bool sought_season_ = false;
-  std::vector<IndexVerdict> index_verdicts_;  // of the features, if no season was found; or empty
+  std::vector<IndexVerdict> index_verdicts_;  // [features] if a search found no season, else empty
   TargetBound target_bound_;
   double y_mean_ = 0;
   double y_std_ = 1;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kMostBlocks = 6;
 
-// Of one series: how much of what waves of its blocks explain one wave leaves, and the degrees of
-// freedom of that.
+// For one series: the share of the squares explained by separate waves per block that a common wave
+// leaves unexplained, and its degrees of freedom.
 struct Scatter {
   double ratio = 0;
   int64_t freedom = 0;
@@ -26,7 +26,7 @@ double SquaresBeside(const OrthonormalBasis& basis, std::vector<double> y) {
   return DotProduct(y, y);
 }
 
-// The column where the rows are of this block, else 0.
+// The column in the rows of this block; 0 in all other rows.
 std::vector<double> InBlock(const std::vector<double>& column, const std::vector<int64_t>& blocks,
                             int64_t block) {
   std::vector<double> result(column.size());

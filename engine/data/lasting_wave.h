@@ -1,4 +1,4 @@
-// Whether a wave is one: with the same phase from the beginning of a series to its end.
+// Tests whether a wave persists, with the same phase from the beginning of a series to its end.
 #ifndef CHORALE_ENGINE_DATA_LASTING_WAVE_H_
 #define CHORALE_ENGINE_DATA_LASTING_WAVE_H_
 
@@ -7,16 +7,16 @@
 
 namespace chorale {
 
-// The probability that waves of this period are so much alike in all blocks of a series although
-// each block has a phase and an amplitude of its own, as cycles that keep no time have, and
-// whatever else changes slowly. Each series is divided into at most 6 blocks of at least a period.
-// With y beside a level of each block, a trend and the other columns, S_0 are the squares left, S_1
-// those left beside waves, and S_2 those left beside waves of each block; the ratio is
-// (S_1 - S_2) / (S_0 - S_2), of several series the mean, weighted by the freedom of S_1 - S_2. (Of
-// one series and one harmonic it is the T2_circ statistic of Victor and Mast,
-// Electroencephalography and Clinical Neurophysiology 78, 1991.)
+// Returns the probability that waves of this period agree so closely across all blocks of a series
+// by chance, although each block has its own phase and amplitude, as in cycles without a fixed
+// period or in other slow changes. Each series is divided into at most 6 blocks of at least one
+// period. Let S_0 be the residual sum of squares of y after a level for each block, a trend and the
+// other columns; S_1 the same with common waves; S_2 the same with separate waves for each block.
+// The ratio is (S_1 - S_2) / (S_0 - S_2); for several series the mean of their ratios, weighted by
+// the degrees of freedom of S_1 - S_2. (For one series and one harmonic it is the T2_circ statistic
+// of Victor and Mast, Electroencephalography and Clinical Neurophysiology 78, 1991.)
 //
-// REQUIRES: t of each series begins at 0, and y is z-scored.
+// REQUIRES: t of each series starts at 0, and y is z-scored.
 double ChanceOfLastingWave(absl::Span<const SeriesRows> series, double period);
 
 }  // namespace chorale

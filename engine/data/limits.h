@@ -1,4 +1,4 @@
-// Limits on what one request may hold. Checked before anything is allocated for it.
+// Limits on the size of one request. They are checked before anything is allocated for it.
 #ifndef CHORALE_ENGINE_DATA_LIMITS_H_
 #define CHORALE_ENGINE_DATA_LIMITS_H_
 
@@ -17,8 +17,8 @@ struct Limits {
   int64_t max_orders = 1'024;             // R of one LogDensity request
   int64_t max_values = 4 << 20;           // B * T (times R) of one request
   int64_t max_quantiles = 64;
-  // The numbers of one answer of Predict or LogDensity, which is one message: 4 MiB, less its other
-  // fields.
+  // The size of the numbers in one response of Predict or LogDensity, which is one message: 4 MiB
+  // minus space for other fields.
   int64_t max_response_bytes = (4 << 20) - (16 << 10);
 };
 

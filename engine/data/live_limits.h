@@ -1,4 +1,4 @@
-// Limits that can change while requests are checked against them.
+// Limits that can change while requests are checked.
 #ifndef CHORALE_ENGINE_DATA_LIVE_LIMITS_H_
 #define CHORALE_ENGINE_DATA_LIVE_LIMITS_H_
 
@@ -12,16 +12,16 @@
 
 namespace chorale {
 
-// Get gives all of the old limits or all of the new ones; a request that is checked in two places
-// while they change may meet both. Old limits stay in memory: they take a hundred bytes, and change
-// rarely.
+// Get returns either all old or all new limits. A request that is checked in two places during a
+// change may see both. Old limits are retained: they take about a hundred bytes, and changes are
+// rare.
 //
 // Thread-safe; Get never blocks.
 class LiveLimits {
  public:
   explicit LiveLimits(const Limits& limits = {}) { Set(limits); }
 
-  // Immutable, and valid as long as this object.
+  // The result is immutable, and valid for the lifetime of this object.
   const Limits& Get() const { return *current_.load(std::memory_order_acquire); }
 
   void Set(const Limits& limits) {

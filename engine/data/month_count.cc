@@ -10,7 +10,7 @@ namespace chorale {
 namespace {
 
 constexpr int kLastDay = 31;
-constexpr int kMostSameDay = 28;   // which every month has
+constexpr int kMostSameDay = 28;   // every month has this day
 constexpr double kFarthest = 1e8;  // days from 1970
 constexpr absl::CivilDay kFirstDate(1970, 1, 1);
 
@@ -18,7 +18,7 @@ absl::CivilDay DayOf(double date) { return kFirstDate + static_cast<int64_t>(std
 
 absl::CivilDay LastDayOf(absl::CivilMonth month) { return absl::CivilDay(month + 1) - 1; }
 
-// The date at which a month from this day on begins.
+// The date of this day of the month.
 double StartOf(absl::CivilMonth month, int day) {
   const absl::CivilDay start =
       day == kLastDay ? LastDayOf(month) : absl::CivilDay(month) + (day - 1);

@@ -1,5 +1,5 @@
-// Dates that are one day of each month, counted in calendar months: in days these are 28 to 31
-// apart, so that a year would have no whole number of steps.
+// Counts calendar months for dates that are one day of each month. Such dates are 28 to 31 days
+// apart, so in days a year would not be an integer number of steps.
 #ifndef CHORALE_ENGINE_DATA_MONTH_COUNT_H_
 #define CHORALE_ENGINE_DATA_MONTH_COUNT_H_
 
@@ -10,22 +10,22 @@
 
 namespace chorale {
 
-// Immutable. The formula is that of models/research/training/prior/month_count.py.
+// Immutable. Uses the formula of models/research/training/prior/month_count.py.
 class MonthCount {
  public:
-  // Of dates without missing cells or times of day that are all the same day of a month, up to the
-  // 28th, or all the last day of their month; nothing for any other column.
+  // Accepts dates without missing cells and times of day that all fall on the same day of a month,
+  // up to the 28th, or all on the last day of their month. Returns nullopt for any other column.
   static std::optional<MonthCount> Of(const Column& column);
 
-  // Months from this day of January 1970 to a date in days since 1970-01-01: a whole number for the
-  // same day of any month, and between two of these linear in days. NaN where the date is, or is
-  // too far away to tell.
+  // Months from this day of January 1970 to a date in days since 1970-01-01: an integer for the
+  // same day of any month, and linear in days in between. NaN if the date is NaN or more than 1e8
+  // days from 1970.
   double At(double date) const;
 
  private:
   explicit MonthCount(int day) : day_(day) {}
 
-  int day_;  // of the month; kLastDay stands for the last one
+  int day_;  // of the month; kLastDay stands for the last day
 };
 
 }  // namespace chorale

@@ -1,5 +1,5 @@
-// An orthonormal basis of what columns of numbers span: least squares without the columns that
-// depend on others.
+// An orthonormal basis of the span of columns, for least squares. Linearly dependent columns are
+// omitted.
 #ifndef CHORALE_ENGINE_DATA_ORTHONORMAL_BASIS_H_
 #define CHORALE_ENGINE_DATA_ORTHONORMAL_BASIS_H_
 
@@ -10,15 +10,16 @@
 
 namespace chorale {
 
-// Sums are in the order of the rows, so equal columns give equal bits. Safe for concurrent reads.
+// Sums are computed in row order, so that equal columns have equal bits. Safe for concurrent reads.
 class OrthonormalBasis {
  public:
-  // Adds what a column has beside those before it (QR by Gram and Schmidt, each projection taken
-  // twice); nothing where that is at most 1e-9 of the column, or the column is not finite.
-  // REQUIRES: all columns have the same number of rows.
+  // Adds the component of a column that is orthogonal to the basis (QR by Gram-Schmidt, each
+  // projection applied twice). Does nothing if the norm of the component is at most 1e-9 times the
+  // norm of the column, or if the column is not finite. REQUIRES: all columns have the same number
+  // of rows.
   void Add(absl::Span<const double> column);
 
-  // Takes from `numbers` [rows] what the columns can explain.
+  // Subtracts from `numbers` [rows] their projection on the basis.
   void TakeFrom(std::vector<double>* numbers) const;
 
   int64_t size() const { return static_cast<int64_t>(columns_.size()); }
@@ -29,7 +30,7 @@ class OrthonormalBasis {
   std::vector<std::vector<double>> columns_;
 };
 
-// In the order of the rows.
+// Sums in row order.
 double DotProduct(absl::Span<const double> a, absl::Span<const double> b);
 
 }  // namespace chorale

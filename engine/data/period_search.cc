@@ -15,14 +15,15 @@
 namespace chorale {
 namespace {
 
-constexpr double kShortest = 3;   // period, in steps
-constexpr double kPeriods = 2.5;  // in the span, at least
-constexpr double kFineness = 6;   // points of the grid per width of a peak
+constexpr double kShortest = 3;   // shortest period, in steps
+constexpr double kPeriods = 2.5;  // minimum periods in the span
+constexpr double kFineness = 6;   // grid points per width of a peak
 
-// That the first wave of a period means nothing and looks like it all the same, at most.
+// A period is halved if the probability of its first wave by chance exceeds this.
 constexpr double kFirstWave = 0.1;
 
-// Mean 0 and standard deviation 1 (1/n); nothing where the deviation is at most `least`.
+// Scales to mean 0 and standard deviation 1 (1/n). Returns nullopt if the deviation is at most
+// `least`.
 std::optional<std::vector<double>> Standardised(absl::Span<const double> numbers, double least) {
   const double count = static_cast<double>(numbers.size());
   double mean = 0;
@@ -36,14 +37,14 @@ std::optional<std::vector<double>> Standardised(absl::Span<const double> numbers
   return result;
 }
 
-// With y z-scored and t from 0; false for a series that tells nothing.
+// Z-scores y and shifts t to start at 0. Returns false for an uninformative series.
 bool Prepare(SeriesRows* series) {
   const double rows = static_cast<double>(series->y.size());
   if (rows < 2) return false;
   const double first = series->t.front();
   if (!(series->t.back() - first <= kMostStepsPerRow * rows)) return false;
   for (double& t : series->t) t -= first;
-  // Squares of a user's numbers may be beyond what a float64 holds.
+  // Squares of a user's numbers may exceed float64.
   double size = 0;
   for (const double y : series->y) size = std::max(size, std::abs(y));
   if (size == 0) return false;
@@ -57,7 +58,7 @@ bool Prepare(SeriesRows* series) {
 
 struct SeriesFit {
   WaveFit fit;
-  double rest = 0;  // the share that values before leave of what trend and other columns do
+  double rest = 0;  // residual with preceding values / residual with trend and other columns alone
 };
 
 double SquaresLeft(const OrthonormalBasis& basis, absl::Span<const double> y) {
@@ -66,7 +67,7 @@ double SquaresLeft(const OrthonormalBasis& basis, absl::Span<const double> y) {
   return DotProduct(left, left);
 }
 
-// Adds those rows of the trend that lie after so many; false where all are at one place.
+// Adds the rows of the trend after the first `before`. Returns false if all rows have the same t.
 bool AddTrend(const SeriesRows& series, int64_t before, OrthonormalBasis* basis) {
   const std::optional<std::vector<double>> u = Standardised(series.t, 0);
   if (!u.has_value()) return false;
@@ -80,7 +81,7 @@ bool AddTrend(const SeriesRows& series, int64_t before, OrthonormalBasis* basis)
   return true;
 }
 
-// A series beside a trend, the other columns, and so many values before.
+// Fits a series with a trend, the other columns, and the `before` preceding values.
 std::optional<SeriesFit> FitAfter(int64_t before, const SeriesRows& series) {
   const auto rows = static_cast<int64_t>(series.y.size());
   const int64_t trend = HasCurvedTrend(series) ? 3 : 2;
@@ -103,10 +104,10 @@ std::optional<SeriesFit> FitAfter(int64_t before, const SeriesRows& series) {
   return SeriesFit{*std::move(fit), rest};
 }
 
-// Several series that have the same waves' periods.
+// Several series with waves of a common period.
 class WaveFits {
  public:
-  // One that leaves nothing to explain does not count.
+  // Ignores a fit without residual.
   void Add(WaveFit fit) {
     if (fit.freedom() == 0) return;
     freedom_ += fit.freedom();
@@ -117,7 +118,7 @@ class WaveFits {
   int64_t count() const { return static_cast<int64_t>(fits_.size()); }
   int64_t freedom() const { return freedom_; }
 
-  // What waves leave of the squares.
+  // The share of the squares that waves leave unexplained.
   double Ratio(double frequency, int second = 2) {
     double left = 0;
     for (WaveFit& fit : fits_) left += fit.Left(frequency, second);
@@ -149,7 +150,7 @@ WaveFits FitsAfter(int64_t before, absl::Span<const SeriesRows> series) {
 
 double LowestFrequency(double span) { return kPeriods / span; }
 
-// Frequencies that can be told apart.
+// The number of distinguishable frequencies.
 double Tries(double span) { return 2 * span * (1 / kShortest - LowestFrequency(span)) + 1; }
 
 struct Candidate {
@@ -162,7 +163,7 @@ void KeepBetter(double frequency, WaveFits* fits, Candidate* best) {
   if (ratio < best->ratio) *best = {frequency, ratio};
 }
 
-// The frequency that leaves least.
+// The frequency with the smallest ratio.
 Candidate BestFrequency(double span, WaveFits* fits) {
   const double low = LowestFrequency(span);
   constexpr double kHigh = 1 / kShortest;
@@ -197,20 +198,21 @@ FoundPeriod BestPeriod(double span, WaveFits* fits) {
     return true;
   };
   const auto round_if_as_good = [&](double other) {
-    // Of each series two columns may explain nothing, or all together somewhat more by chance.
+    // The tolerance: the effect of two columns per series by chance, or slightly more over all
+    // series.
     const auto count = static_cast<double>(fits->count());
     const double columns = 2 * count + 4 * std::sqrt(count);
     const double bound = unrounded * (1 + columns / static_cast<double>(fits->freedom()));
     take_if(other, [bound](double ratio) { return ratio <= bound; });
   };
-  // Whether the wave that half of the period lacks, which is the best of all frequencies, may
+  // Whether the wave that half of the period omits, which is the best of all frequencies, may
   // explain as much by chance.
   const auto half_as_good = [&](double ratio) {
     const double chance = ChanceOfPairs(best.ratio / ratio, fits->freedom(), fits->count());
     return Tries(span) * chance > kFirstWave;
   };
   round_if_as_good(std::nearbyint(period));
-  if (std::fmod(period, 2) != 1) {  // half of an odd number is no simpler
+  if (std::fmod(period, 2) != 1) {  // half of an odd number is not simpler
     // The wave may be the second harmonic of the period.
     if (take_if(period / 2, half_as_good) || take_if(std::nearbyint(period) / 2, half_as_good)) {
       unrounded = least;
@@ -224,13 +226,13 @@ FoundPeriod BestPeriod(double span, WaveFits* fits) {
   return {period, std::min(1.0, Tries(span) * fits->Chance(least))};
 }
 
-// 1, or 2 or 3 where the season repeats only after so many periods.
+// Returns 2 or 3 if the season repeats only after so many periods, else 1.
 int Multiple(const WaveFits& fits, double period, double span) {
   WaveFits rest = fits.Beside(period);
   if (rest.empty()) return 1;
   int multiple = 1;
   double least = kSeasonLevel;
-  // Of the double, the second harmonic is the period itself; of the triple, the third.
+  // The second harmonic of the double period, and the third of the triple, is the period itself.
   constexpr std::pair<int, int> kCandidates[] = {{2, 3}, {3, 2}};
   for (const auto& [many, second] : kCandidates) {
     if (many * period > span / kPeriods) continue;
@@ -258,8 +260,8 @@ std::optional<FoundPeriod> LastingWave(const std::vector<SeriesRows>& series, do
 
 std::optional<FoundPeriod> PeriodOf(const std::vector<SeriesRows>& series, double span) {
   constexpr int64_t kMostBefore = 4;
-  constexpr double kSmooth = 1e-2;  // of what values before leave: it may be no noise
-  constexpr double kTold = 3e-3;    // they hide any wave
+  constexpr double kSmooth = 1e-2;  // share left by preceding values: the residual may not be noise
+  constexpr double kTold = 3e-3;    // preceding values hide any wave
   WaveFits fits;
   std::vector<SeriesRows> smooth;
   std::vector<const SeriesRows*> others;
@@ -288,7 +290,7 @@ std::optional<FoundPeriod> PeriodOf(const std::vector<SeriesRows>& series, doubl
   return found;
 }
 
-// Among equal numbers, the mean of their ranks.
+// Equal numbers get the mean of their ranks.
 std::vector<double> Ranks(absl::Span<const double> numbers) {
   std::vector<size_t> order(numbers.size());
   absl::c_iota(order, 0);
@@ -303,8 +305,8 @@ std::vector<double> Ranks(absl::Span<const double> numbers) {
   return ranks;
 }
 
-// Takes from y what the other columns tell beside a trend, up to what may be rounding; false where
-// that leaves nothing but the trend.
+// Subtracts from y the effect of the other columns next to a trend, and rounds to 1e-9. Returns
+// false if only the trend remains.
 bool TakeOthers(SeriesRows* series) {
   OrthonormalBasis basis;
   if (!AddTrend(*series, 0, &basis)) return false;
@@ -321,7 +323,8 @@ bool TakeOthers(SeriesRows* series) {
   return true;
 }
 
-// With the ranks of what the other columns leave of y in its place; false where that is nothing.
+// Replaces y by the ranks of its residual after the other columns. Returns false if there is no
+// residual.
 bool RankRest(SeriesRows* series) {
   if (!series->others.empty() && !TakeOthers(series)) return false;
   std::optional<std::vector<double>> ranks = Standardised(Ranks(series->y), 0);
@@ -333,7 +336,7 @@ bool RankRest(SeriesRows* series) {
 }  // namespace
 
 std::optional<FoundPeriod> FindPeriod(std::vector<SeriesRows> all) {
-  // Of the level. What the second search adds to false finds, the first gives up.
+  // Shares of the level. The first search gives up the false positives that the second one adds.
   constexpr double kShareOfNumbers = 3.0 / 4;
   constexpr double kShareOfRanks = 1.0 / 10;
   std::vector<SeriesRows> series;

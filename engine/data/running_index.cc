@@ -14,7 +14,7 @@ namespace chorale {
 namespace {
 
 constexpr size_t kLeastRows = 16;
-constexpr size_t kLeastValues = 16;  // of a column that repeats them
+constexpr size_t kLeastValues = 16;  // of a column with repeated values
 constexpr size_t kMostRepeating = 8;
 constexpr size_t kMostDistinct = 2;
 constexpr double kMost = 0.9;   // of the gaps
@@ -27,18 +27,18 @@ double Median(std::vector<double> numbers) {
   return (*std::max_element(numbers.begin(), middle) + *middle) / 2;
 }
 
-// One of the numbers.
+// Returns an element of `numbers`.
 double LowerQuartile(std::vector<double> numbers) {
   const auto place = numbers.begin() + static_cast<int64_t>((numbers.size() - 1) / 4);
   std::nth_element(numbers.begin(), place, numbers.end());
   return *place;
 }
 
-// Gaps between the places of series that follow each other.
+// Gaps between consecutive distinct numbers of each series.
 struct Gaps {
   std::vector<double> all;
   double smallest = 0;
-  double spans = 0;  // of all series together
+  double spans = 0;  // sum over all series
   double places = 0;
 
   bool LeaveNoHalf(double step) const { return smallest >= 0.5 * step; }
@@ -76,9 +76,8 @@ Gaps GapsOf(absl::Span<const double> numbers, const std::vector<std::vector<size
   return gaps;
 }
 
-// False for a column whose numbers differ and are no running index: what a sort would tell, without
-// one. No gap of an index is below 1/8 of the average one, so of buckets of half of that, none has
-// two numbers.
+// Returns false if distinct numbers cannot be a running index, without a sort. No gap of an index
+// is below 1/8 of the average gap, so no bucket of half of that width has two numbers.
 bool MayBeIndex(const std::vector<double>& numbers) {
   const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
   const double range = *high - *low;
@@ -128,7 +127,8 @@ IndexOrVerdict OfOneSeries(const std::vector<double>& numbers, int64_t column) {
   return AsIndex(numbers, std::move(index));
 }
 
-// Of the first series in which at most so many numbers are those of other rows.
+// Uses the first grouping into series in which at most `repeats` numbers occur in an earlier row of
+// their series.
 IndexOrVerdict OfSeveralSeries(const std::vector<double>& numbers, int64_t column,
                                const Codes& values, const std::vector<SeriesGrouping>& groupings,
                                size_t repeats) {
@@ -146,12 +146,12 @@ IndexOrVerdict OfSeveralSeries(const std::vector<double>& numbers, int64_t colum
   return IndexVerdict::kRepeats;
 }
 
-// Of numbers that all differ.
+// Handles distinct numbers.
 IndexOrVerdict OfDistinct(const std::vector<double>& numbers, int64_t column) {
   return MayBeIndex(numbers) ? OfOneSeries(numbers, column) : IndexVerdict::kUneven;
 }
 
-// Of numbers that repeat: in no series, or in few rows.
+// Handles repeated numbers, if they are distinct within series or repeat in few rows.
 IndexOrVerdict OfRepeating(const std::vector<double>& numbers, int64_t column, const Codes& values,
                            const std::vector<SeriesGrouping>& groupings) {
   constexpr size_t kOneRowIn = 20;
@@ -162,7 +162,7 @@ IndexOrVerdict OfRepeating(const std::vector<double>& numbers, int64_t column, c
   return OfSeveralSeries(numbers, column, values, groupings, few);
 }
 
-// The numbers of a column, or the months that it counts.
+// The numbers of a column, converted to months if it counts months.
 std::vector<double> CountedBy(const Column& column, const std::optional<MonthCount>& months) {
   std::vector<double> numbers = column.numbers;
   if (months.has_value()) {

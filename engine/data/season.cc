@@ -17,7 +17,7 @@
 namespace chorale {
 namespace {
 
-constexpr size_t kMostLevels = 31;  // a numeric column of more different numbers acts linearly
+constexpr size_t kMostLevels = 31;  // numeric columns with more values are linear regressors
 
 using Regressors = std::vector<std::vector<double>>;  // columns [n]
 
@@ -25,7 +25,7 @@ double StepsTo(double x, const std::optional<MonthCount>& months, double first, 
   return ((months.has_value() ? months->At(x) : x) - first) / step;
 }
 
-// [columns]: empty for numeric ones.
+// [columns]: empty for numeric columns.
 std::vector<CategoryDictionary> DictionariesOf(const Table& features) {
   std::vector<CategoryDictionary> dictionaries(features.columns.size());
   for (size_t i = 0; i < dictionaries.size(); ++i) {
@@ -52,8 +52,9 @@ std::vector<double> CellsOf(const Column& column, const CategoryDictionary& dict
   return cells;
 }
 
-// A column of many numbers, of which those known ascend, so that no order of rows matters: centred,
-// relative to the largest, and where it is missing.
+// Adds a column with many numbers as a linear regressor, divided by its largest magnitude and
+// centred, and an indicator of its missing cells. `known` are the numbers in ascending order, so
+// that the sum does not depend on the order of rows.
 void AddLinear(const std::vector<double>& cells, const std::vector<double>& known,
                Regressors* regressors) {
   double size = 0;
@@ -71,7 +72,8 @@ void AddLinear(const std::vector<double>& cells, const std::vector<double>& know
   regressors->push_back(std::move(missing));
 }
 
-// What stands for another column: its values one by one, or itself; nothing where all is missing.
+// Adds the regressors of another column: an indicator for each value, or the column itself if it
+// has many numbers. Adds nothing if all cells are missing.
 void AddRegressors(const std::vector<double>& cells, ColumnType type, Regressors* regressors) {
   std::vector<double> known = cells;
   known.erase(std::remove_if(known.begin(), known.end(), [](double x) { return std::isnan(x); }),
@@ -83,7 +85,7 @@ void AddRegressors(const std::vector<double>& cells, ColumnType type, Regressors
     return AddLinear(cells, known, regressors);
   }
   for (const double value : values) {
-    if (regressors->size() > kMostRegressors) return;  // too many already
+    if (regressors->size() > kMostRegressors) return;  // too many regressors
     std::vector<double> is_value;
     is_value.reserve(cells.size());
     for (const double cell : cells) is_value.push_back(cell == value ? 1 : 0);
@@ -117,7 +119,7 @@ std::vector<absl::Span<const size_t>> WindowsOf(const RunningIndex& index,
   return windows;
 }
 
-// Where in rows of ascending numbers those of each number begin, and where the last ends.
+// The start of each run of equal numbers in rows of ascending numbers, and the end of the last run.
 std::vector<size_t> PlacesOf(absl::Span<const size_t> rows, absl::Span<const double> numbers) {
   std::vector<size_t> starts;
   starts.reserve(rows.size() + 1);
@@ -128,7 +130,7 @@ std::vector<size_t> PlacesOf(absl::Span<const size_t> rows, absl::Span<const dou
   return starts;
 }
 
-// The mean at each place, whatever the order of the rows there.
+// The mean over each run, independent of the order of its rows.
 std::vector<double> MeansAt(const std::vector<size_t>& places, std::vector<double> column) {
   if (places.size() == column.size() + 1) return column;
   std::vector<double> means;
@@ -136,14 +138,14 @@ std::vector<double> MeansAt(const std::vector<size_t>& places, std::vector<doubl
   for (size_t i = 0; i + 1 < places.size(); ++i) {
     const auto here = absl::MakeSpan(column).subspan(places[i], places[i + 1] - places[i]);
     absl::c_sort(here);
-    double mean = 0;  // of shares, since the sum may be beyond what a float64 holds
+    double mean = 0;  // divided first: the sum may exceed float64
     for (const double number : here) mean += number / static_cast<double>(here.size());
     means.push_back(mean);
   }
   return means;
 }
 
-// A series of the target, and what may explain it; nothing where there are too many columns.
+// The target and the regressors of a series; nullopt if there are too many columns.
 std::optional<SeriesRows> SeriesOf(const Dataset& context, const RunningIndex& index,
                                    const std::vector<CategoryDictionary>& dictionaries,
                                    absl::Span<const size_t> rows) {
@@ -169,7 +171,7 @@ std::optional<SeriesRows> SeriesOf(const Dataset& context, const RunningIndex& i
   return series;
 }
 
-// A season by this index, of which the chance is at most kSeasonLevel / tried.
+// Returns a season by this index with a probability by chance of at most kSeasonLevel / tried.
 std::optional<Season> SeasonBy(const RunningIndex& index, const Dataset& context, double tried,
                                IndexVerdict* verdict) {
   const std::vector<CategoryDictionary> dictionaries = DictionariesOf(context.features);

@@ -46,7 +46,8 @@ Codes CodesOfCategories(const Column& column) {
   return found;
 }
 
-// Both together, without pairs that do not occur; of no values where there are more than `most`.
+// The combination of both, without pairs that do not occur; empty if there are more than `most`
+// pairs.
 Codes PairsOf(const Codes& one, const Codes& other, size_t most) {
   absl::flat_hash_map<size_t, size_t> places;
   std::vector<size_t> pairs;

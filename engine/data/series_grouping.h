@@ -1,4 +1,4 @@
-// Which columns of a table tell the series that it holds, such as the store of each row.
+// Finds the columns that identify the series of a table, such as the shop of each row.
 #ifndef CHORALE_ENGINE_DATA_SERIES_GROUPING_H_
 #define CHORALE_ENGINE_DATA_SERIES_GROUPING_H_
 
@@ -12,35 +12,35 @@
 
 namespace chorale {
 
-// The place of each cell among the values of its column, and how many values there are.
+// The index of the value of each cell among the values of its column, and the number of values.
 struct Codes {
   std::vector<size_t> codes;  // [rows], each value of [0, count) occurs
   size_t count = 0;
 };
 
-// By ascending value, categories by their bytes; a missing cell is a value of its own, the last.
+// Values are ascending, categories by their bytes. A missing cell has a value of its own, the last.
 Codes CodesOf(const Column& column);
 
-// How many values the column has, a missing one included; `enough` or more where there are as many.
+// The number of values of the column, a missing cell included. The count may stop at `enough`.
 size_t CountValues(const Column& column, size_t enough = std::numeric_limits<size_t>::max());
 
 // A way of dividing the rows of a table into series.
 struct SeriesGrouping {
-  std::vector<int64_t> columns;  // one or two, of the features
+  std::vector<int64_t> columns;  // indices of one or two features
   Codes series;
 };
 
-// Where series have fewer rows on average, they are none.
+// The minimum average number of rows of a series.
 inline constexpr size_t kLeastSeriesRows = 8;
 
-// What may tell the series: the columns of few values, numeric or not, those of fewest first (at
-// most 8 of them), then two of these together.
+// Candidates for the columns that identify the series: at most 8 columns with few values, numeric
+// or categorical, in ascending order of their number of values; then pairs of these columns.
 std::vector<SeriesGrouping> SeriesGroupings(const Table& features);
 
-// Whether at most so many rows have a value that another row of the same series has before them.
+// Whether at most `most` rows repeat a value of an earlier row of the same series.
 bool RepeatAtMost(size_t most, const Codes& values, const Codes& series);
 
-// The rows of each series, by these numbers.
+// The rows of each series, in ascending order of `numbers`.
 std::vector<std::vector<size_t>> SplitBySeries(const Codes& series,
                                                absl::Span<const double> numbers);
 

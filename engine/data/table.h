@@ -1,4 +1,4 @@
-// A table of named, typed columns, as users register and query it.
+// A table of named, typed columns, from a registration or a request.
 #ifndef CHORALE_ENGINE_DATA_TABLE_H_
 #define CHORALE_ENGINE_DATA_TABLE_H_
 
@@ -10,8 +10,9 @@ namespace chorale {
 
 enum class ColumnType { kNumeric, kCategorical };
 
-// What the numbers of a column stand for: clients read texts by it. No answer depends on it, but
-// that dates of one day of each month count months (engine/data/month_count.h).
+// The meaning of a column's numbers. Clients use it to convert texts to numbers. Results do not
+// depend on it, except that dates of one day of each month count months
+// (engine/data/month_count.h).
 enum class Meaning {
   kNumber,
   kBoolean,   // 0 for false, 1 for true
@@ -24,10 +25,10 @@ inline constexpr int32_t kMissingCode = -1;
 struct Column {
   std::string name;
   ColumnType type = ColumnType::kNumeric;
-  std::vector<double> numbers;          // [rows] when numeric; NaN is a missing cell
-  std::vector<std::string> categories;  // distinct, non-empty strings, when categorical
+  std::vector<double> numbers;          // [rows] if numeric; NaN is a missing cell
+  std::vector<std::string> categories;  // distinct, non-empty strings, if categorical
   std::vector<int32_t> codes;           // [rows] into categories, or kMissingCode
-  Meaning meaning = Meaning::kNumber;   // kNumber when categorical
+  Meaning meaning = Meaning::kNumber;   // kNumber if categorical
 
   int64_t rows() const {
     return static_cast<int64_t>(type == ColumnType::kNumeric ? numbers.size() : codes.size());
@@ -47,8 +48,8 @@ struct Table {
   }
 };
 
-// Whether a model that asks for it (ModelConfig::season_column) gets a column with the phase of a
-// season that the context shows.
+// Whether a model with ModelConfig::season_column gets a column with the phase of a season in the
+// context.
 enum class Seasons { kSought, kNotSought };
 
 // A registered table: features, and the numeric target column y that the model predicts.

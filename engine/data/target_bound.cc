@@ -9,9 +9,9 @@
 namespace chorale {
 namespace {
 
-// How many of the farthest `most` of these distances [more than most] come before the first group
-// of `size` that agree, but for the last of them: where that is counted, too, the group is
-// complete.
+// The count of the largest `most` distances before the last member of the first group of `size`
+// distances that agree: with this member, the group would be complete. REQUIRES: there are more
+// than `most` distances.
 int64_t BeforeAGroup(std::vector<double> distances, int64_t size, int64_t most) {
   constexpr double kAgreement = 5;
   std::partial_sort(distances.begin(), distances.begin() + most, distances.end(), std::greater<>());

@@ -1,4 +1,4 @@
-// Which values of a context's target are taken for errors, and what the model reads instead.
+// Detects values of a context's target that are errors, and clips them for the model.
 #ifndef CHORALE_ENGINE_DATA_TARGET_BOUND_H_
 #define CHORALE_ENGINE_DATA_TARGET_BOUND_H_
 
@@ -9,37 +9,37 @@
 
 namespace chorale {
 
-// One wrong value must not set the unit of all others. But a target with heavy tails must stay as
-// it is, for a rule that draws tails in bends the sum of all that is predicted. So a value is wrong
-// only if there is a wide gap between it and the others.
+// A single wrong value must not determine the scale of all others. But a target with heavy tails
+// must be unchanged, because a rule that compresses tails biases the sum of predictions. So a value
+// is wrong only if there is a wide gap between it and the others.
 //
-// With a_1 >= a_2 >= ... the values' distances from the median in scales of the bulk
-// (engine/data/bulk.h), the j farthest of n values are wrong if
+// Let a_1 >= a_2 >= ... be the distances of the values from the median in scales of the bulk
+// (engine/data/bulk.h). The j farthest of n values are wrong if
 //
 //   a_j > 30 L,  L = max(2, a_(j+1))
 //
-// for the largest such j of at most n / 50, but always 1, of which no three agree: a_i > 5 a_(i+2)
-// for all i of at most j - 2. So a group of like values, such as a few wholesale orders among those
-// of shops, is a part of the target. The wrong ones are brought back to the distance L.
+// for the largest such j <= max(1, n / 50) of which no three agree: a_i > 5 a_(i+2) for 1 <= i <=
+// j-2. So a group of similar values, such as a few wholesale orders in a shop, is a part of the
+// target. Wrong values are clipped to the distance L.
 //
-// A target with an atom, such as the claims of an insurer, which are mostly zero, has few values
-// beside it, and these may lie far out together. There j is at most 2, and 2 only where not even
-// these two agree, a_1 > 5 a_2. A target of two values has no bound.
+// A target with an atom, such as insurance claims, which are mostly zero, has few other values, and
+// these may be far from the atom together. In this case j is at most 2, and 2 only if these two do
+// not agree either: a_1 > 5 a_2. A target with two distinct values has no bound.
 class TargetBound {
  public:
-  // How close to the median no value is ever brought, in scales of the bulk.
+  // The smallest possible limit, in scales of the bulk.
   static constexpr double kLeastLimit = 2;
 
-  // Nowhere.
+  // No bound: every value is kept.
   TargetBound() = default;
 
-  // Of numbers without NaN.
+  // REQUIRES: no value is NaN.
   static TargetBound Of(absl::Span<const double> values);
 
   bool Contains(double value) const { return bulk_.Distance(value) <= limit_; }
   double BringBack(double value) const { return Contains(value) ? value : bulk_.At(limit_, value); }
 
-  // L; infinity where no value is wrong.
+  // L; infinity if no value is wrong.
   double limit() const { return limit_; }
 
  private:

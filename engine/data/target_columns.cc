@@ -19,7 +19,7 @@ absl::string_view TypeName(ColumnType type) {
   return type == ColumnType::kNumeric ? "numeric" : "categorical";
 }
 
-// The feature columns of a context, for an error about a table that lacks some of them.
+// Lists the feature columns of a context for an error about a table without some of them.
 std::string ExpectedColumns(const std::vector<FeatureColumn>& columns) {
   constexpr size_t kShown = 8;
   std::string text = "the context's feature columns are ";

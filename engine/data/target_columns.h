@@ -1,4 +1,4 @@
-// Matches the targets of a request with the feature columns of its context.
+// Matches the columns of a request's query rows with the feature columns of its context.
 #ifndef CHORALE_ENGINE_DATA_TARGET_COLUMNS_H_
 #define CHORALE_ENGINE_DATA_TARGET_COLUMNS_H_
 
@@ -13,22 +13,22 @@
 
 namespace chorale {
 
-// What the public API calls a request's table; errors begin with it.
+// The name of a request's table in the public API; errors begin with it.
 inline constexpr absl::string_view kTargetTable = "targets";
 
 struct FeatureColumn {
   std::string name;
   ColumnType type = ColumnType::kNumeric;
-  bool left_out = false;  // it says nothing: whatever type a request has there is right
+  bool left_out = false;  // uninformative; a request's column may have any type
 };
 
-// The feature columns of a context by name: by the same bytes first, else by what looks equal
-// (base/normal_text.h). Made once for a context, so that a request costs what its own names cost.
-// Immutable.
+// Finds the feature columns of a context by name: first by equal bytes, then by equal normal form
+// (base/normal_text.h). Created once per context, so that the cost of a request depends only on its
+// own names. Immutable.
 class FeatureColumns {
  public:
   FeatureColumns() = default;
-  // REQUIRES: no two have the same name.
+  // REQUIRES: the names are distinct.
   explicit FeatureColumns(std::vector<FeatureColumn> columns);
 
   const std::vector<FeatureColumn>& columns() const { return columns_; }
@@ -37,14 +37,14 @@ class FeatureColumns {
  private:
   std::vector<FeatureColumn> columns_;
   absl::flat_hash_map<std::string, size_t> by_name_;
-  // Of those whose names are not their own normal forms: these, and the first of each.
+  // For names that differ from their normal form: the normal form, and its first column.
   absl::flat_hash_map<std::string, size_t> by_normal_text_;
 };
 
-// The columns of `targets` in the context's order. They are matched by name, in any order, where
-// names that look equal are equal; missing and extra columns are refused, and so is a table without
-// rows and a column of the wrong type, of another length, with infinities or with codes out of
-// range. InvalidArgument names the column and what is expected.
+// Returns the columns of `targets` in the context's order. Columns may be in any order and are
+// matched by name; names with equal normal forms are equal. Returns InvalidArgument, with the
+// column and the expected columns or values, for missing and extra columns, a table without rows,
+// and a column of the wrong type, of another length, with infinities or with codes out of range.
 absl::StatusOr<std::vector<const Column*>> MatchTargets(const FeatureColumns& context,
                                                         const Table& targets);
 

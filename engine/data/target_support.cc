@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kFewestRows = 10;
 constexpr int64_t kMostDecimals = 6;
-constexpr double kExact = 9007199254740992;  // 2^53: whole numbers up to it are exact
+constexpr double kExact = 9007199254740992;  // 2^53: integers up to it are exact
 constexpr double kCoarse = 0.1;              // of the spread
 constexpr size_t kMostOfSet = 32;
 constexpr int64_t kLeastRowsOfSet = 3;
@@ -23,8 +23,7 @@ constexpr size_t kMostAtoms = 8;
 
 bool IsAtom(int64_t rows, int64_t all) { return rows >= 5 && 20 * rows >= all; }
 
-// Whether all are whole numbers after multiplication by `scale`, as a decimal that a float64
-// rounds.
+// Whether all values are integers after multiplication by `scale`, as decimals rounded to float64.
 bool AreWhole(absl::Span<const double> values, double scale) {
   return absl::c_all_of(values, [&](double value) {
     const double whole = std::nearbyint(value * scale);
@@ -32,14 +31,14 @@ bool AreWhole(absl::Span<const double> values, double scale) {
   });
 }
 
-// How far an atom of so many rows reaches to a side where the others have these distances, in
-// ascending order.
+// The distance that an atom of `atom_rows` rows covers on a side where the other values have these
+// distances, in ascending order.
 double ReachTo(absl::Span<const double> distances, int64_t atom_rows) {
   if (distances.empty()) return std::numeric_limits<double>::infinity();
   constexpr double kShare = 2e-3;
   const double next = distances[distances.size() / 20];
   const double largest = distances.back();
-  double all = 0;  // of shares, since the sum may be beyond what a float64 holds
+  double all = 0;  // of shares: the sum may exceed float64
   for (const double distance : distances) all += distance / largest;
   double sum = 0;
   double reach = 0;
@@ -66,7 +65,7 @@ TargetSupport TargetSupport::Of(absl::Span<const double> values) {
     if (runs.empty() || runs.back().value != value) runs.push_back({value, 0});
     ++runs.back().rows;
   }
-  if (runs.size() == 1) return support;  // the model answers with it as it is
+  if (runs.size() == 1) return support;  // the model predicts this value itself
   int64_t shared = 0;                    // rows that share their value
   int64_t most = 0;
   int64_t least = rows;
@@ -114,7 +113,7 @@ bool TargetSupport::FindLattice(absl::Span<const Run> runs, double spread) {
 }
 
 void TargetSupport::FindAtoms(absl::Span<const Run> runs, int64_t rows) {
-  // Among numbers that all are rounded a few occur in 5 % of the rows by chance.
+  // If all numbers are rounded, a few occur in 5 % of the rows by chance.
   const auto stands_out = [&](size_t place) {
     constexpr size_t kNear = 10;
     constexpr int64_t kTimes = 3;
@@ -156,7 +155,8 @@ void TargetSupport::FindBounds(absl::Span<const Run> runs, int64_t rows, double 
   if (lattice && first.value >= 0 && (first.value < 2 * step || first.value <= spread)) {
     low_ = std::fmod(first_, step_) / scale_;
   }
-  // A count that rises with time has as many rows at its end as before it, and goes on.
+  // A count that rises with time has about as many rows at its end as before it, and continues to
+  // rise.
   const auto ends = [&](const Run& end, const Run& inner) {
     return IsAtom(end.rows, rows) && (!lattice || end.rows >= 2 * inner.rows);
   };

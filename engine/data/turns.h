@@ -1,12 +1,12 @@
-// Sine and cosine of angles in turns, with the same bits wherever they are computed: those of C
-// libraries differ in the last one.
+// Sine and cosine of angles in turns, with the same bits on every machine. The results of C
+// libraries differ in the last bit.
 #ifndef CHORALE_ENGINE_DATA_TURNS_H_
 #define CHORALE_ENGINE_DATA_TURNS_H_
 
 namespace chorale {
 
-// The nearest whole number, of two the even one; a call of the C library's would cost as much as
-// all the rest. REQUIRES: |x| < 2^50.
+// The nearest integer; of two the even one. A call of the C library would take as long as the rest
+// of the computation. REQUIRES: |x| < 2^50.
 inline double Nearest(double x) {
   constexpr double kNoFraction = 6755399441055744.0;  // 1.5 * 2^52
   return (x + kNoFraction) - kNoFraction;
@@ -17,8 +17,9 @@ struct SineCosine {
   double cosine = 1;
 };
 
-// Of 2 pi `turns`, within 3e-16. Reduced exactly to an eighth of a turn, then Taylor's series, of
-// which the first term left out is below 3e-18. REQUIRES: |turns| < 2^50.
+// Sine and cosine of 2 pi `turns`, within 3e-16. Reduces the argument exactly to an eighth of a
+// turn, then sums Taylor's series, of which the first omitted term is below 3e-18. REQUIRES:
+// |turns| < 2^50.
 inline SineCosine OfTurns(double turns) {
   const double part = turns - Nearest(turns);                            // [-1/2, 1/2], exact
   const double quarters = Nearest(4 * part);                             // -2 to 2
@@ -37,7 +38,7 @@ inline SineCosine OfTurns(double turns) {
   double cosine = 0;
   for (const double factor : kCosine) cosine = (cosine + factor) * square;
   cosine = 1 + cosine;
-  // Selections instead of branches, so that loops run in vectors.
+  // Selections instead of branches, so that the compiler vectorises loops.
   const bool swapped = quarters == 1 || quarters == -1;
   const double first = swapped ? cosine : sine;
   const double second = swapped ? sine : cosine;
@@ -45,7 +46,7 @@ inline SineCosine OfTurns(double turns) {
           quarters > 0 || quarters == -2 ? -second : second};
 }
 
-// Of the sum of both angles.
+// Sine and cosine of the sum of both angles.
 inline SineCosine SumOf(const SineCosine& a, const SineCosine& b) {
   return {a.sine * b.cosine + a.cosine * b.sine, a.cosine * b.cosine - a.sine * b.sine};
 }

@@ -31,7 +31,7 @@ double ChanceOfPairs(double ratio, int64_t freedom, int64_t pairs) {
   const auto columns = static_cast<double>(2 * pairs);
   if ((1 - ratio) * left < kLeastEffect * columns * ratio) return 1;
   const double power = Power(std::sqrt(ratio), freedom);
-  constexpr double kNone = 1e-300;  // below it, terms may be beyond what a float64 holds
+  constexpr double kNone = 1e-300;  // below it, terms may exceed float64
   if (power < kNone) return 0;
   double sum = 0;
   double term = 1;

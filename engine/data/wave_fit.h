@@ -1,4 +1,4 @@
-// What waves explain of a series beside what explains it without them.
+// The part of a series that waves explain in addition to other regressors.
 #ifndef CHORALE_ENGINE_DATA_WAVE_FIT_H_
 #define CHORALE_ENGINE_DATA_WAVE_FIT_H_
 
@@ -14,64 +14,69 @@ namespace chorale {
 
 inline constexpr int64_t kWaves = 4;  // sine and cosine, two harmonics
 
-// Squares that are at most this share of the variance are nothing.
+// Sums of squares up to this share of the variance count as zero.
 inline constexpr double kNoSquares = 1e-20;
 
-// So many pairs of columns, which mean nothing, leave at most this ratio of the squares with this
-// probability, of n degrees of freedom left: that of a Beta distribution of n/2 and `pairs`:
+// The probability that `pairs` pairs of columns without any effect leave at most this ratio of the
+// squares, with n = `freedom` remaining degrees of freedom: that of a Beta distribution of n/2 and
+// `pairs`:
 //
 //   r^(n/2) sum_{j < pairs} (1 - r)^j (n/2) (n/2 + 1) ... (n/2 + j - 1) / j!
 //
-// 1 where a column explains less than twice what one that means nothing does on average: of many
-// series even a small bias, as values before bring, would be beyond chance.
+// 1 if a column explains less than twice the average of a column without effect: over many series
+// even a small bias, such as that of preceding values, would be significant.
 double ChanceOfPairs(double ratio, int64_t freedom, int64_t pairs);
 
-// The same of kWaves columns for each of so many series, n together.
+// The probability for kWaves columns in each of `series` series, with n in total.
 inline double ChanceOfWaves(double ratio, int64_t freedom, int64_t series) {
   return ChanceOfPairs(ratio, freedom, kWaves / 2 * series);
 }
 
-// y [n] beside a basis, as waves of t [n] may explain it further.
+// The residual of y [n] after a basis, which waves of t [n] may explain further.
 class WaveFit {
  public:
-  // Takes the basis from y and scales what is left, so that its squares are `freedom`: in sums over
-  // series each then counts by its freedom. Nothing if the freedom is too small to tell.
+  // Subtracts the projection on the basis from y, and scales the residual to a sum of squares of
+  // `freedom`, so that sums over series weight each series by its freedom. Returns nullopt if the
+  // freedom is too small.
   static std::optional<WaveFit> Make(OrthonormalBasis basis, std::vector<double> t,
                                      std::vector<double> y, int64_t freedom);
 
-  // Degrees of freedom that waves leave; 0 where the basis leaves nothing to explain.
+  // Degrees of freedom that waves leave; 0 if the basis leaves no residual.
   int64_t freedom() const { return freedom_; }
 
-  // Sum of squares of y that waves of this frequency and of `second` times it leave. A wave that
-  // the basis tells explains nothing: weights are held by 1e-9 of a wave's own squares.
+  // The residual sum of squares of y after waves of this frequency and of `second` times it. A wave
+  // in the span of the basis explains nothing: weights are regularised by 1e-9 of the average
+  // squares of a wave.
   double Left(double frequency, int second = 2);
 
-  // The same y beside waves of this period as well; nothing if that leaves too little.
+  // The same y, with waves of this period added to the basis; nullopt if too little freedom
+  // remains.
   std::optional<WaveFit> Beside(double period) const;
 
  private:
-  static constexpr size_t kBlock = 8;  // rows at once, for speed
+  static constexpr size_t kBlock = 8;  // rows per block, for speed
   using Waves = std::array<std::array<double, kBlock>, kWaves>;
   using Square = std::array<std::array<double, kWaves>, kWaves>;
 
   WaveFit(OrthonormalBasis basis, std::vector<double> t, std::vector<double> y, int64_t freedom);
   static Waves WavesAt(const double* t, double frequency, int second);
-  // Adds those of kBlock rows [kBlock, width_], in their order.
+  // Adds the products of kBlock rows [kBlock, width_], in row order.
   void AddProducts(const Waves& waves, const double* rows, Square* products);
-  // By Cholesky's decomposition, of which only the lower half of `products` is used.
+  // Squares that the waves explain, by Cholesky decomposition. Reads only the lower half of
+  // `products`.
   static double Explained(Square products, std::array<double, kWaves> with_y);
 
   OrthonormalBasis basis_;
   size_t count_;  // n
-  size_t width_;  // of the basis, and y
+  size_t width_;  // columns of the basis, and y
   int64_t freedom_;
-  std::vector<double> t_;       // [n], and 0 up to whole blocks, as rows_
+  std::vector<double> t_;       // [n], zero-padded to full blocks, like rows_
   std::vector<double> y_;       // [n]
   std::vector<double> rows_;    // [n, width_]: the basis, then y
-  std::vector<double> shared_;  // [kWaves, width_]: products of waves with these
+  std::vector<double> shared_;  // [kWaves, width_]: products of waves with the columns of rows_
 };
 
-// Adds sine and cosine of t / period and of its second harmonic.
+// Adds the sine and cosine of t / period, and of its second harmonic, to the basis.
 void AddWaves(const std::vector<double>& t, double period, OrthonormalBasis* basis);
 
 }  // namespace chorale

@@ -48,14 +48,14 @@ absl::StatusOr<std::string> ModelName(absl::string_view folder) {
   const size_t slash = folder.rfind('/');
   const absl::string_view name =
       slash == absl::string_view::npos ? folder : folder.substr(slash + 1);
-  // A new error: the other one carries the name of a request's field.
+  // A new error, because the status of ValidateName has the field of a request.
   if (absl::Status valid = ValidateName("the folder's name", name); !valid.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(folder, ": ", valid.message()));
   }
   return std::string(name);
 }
 
-// P = Wo Wv, [width, width], accumulated in float64; the caller that applies it adds x.
+// P = Wo Wv, [width, width], accumulated in float64. The caller that applies P adds x.
 std::vector<float> FoldFeatureAttention(const std::vector<float>& wo, const std::vector<float>& wv,
                                         int64_t width) {
   std::vector<float> folded(width * width);
@@ -72,8 +72,8 @@ std::vector<float> FoldFeatureAttention(const std::vector<float>& wo, const std:
   return folded;
 }
 
-// Each row has one feature token here, so feature attention is a softmax over a single key, which
-// is 1 whatever query and key are: their projections are in the file, but unused.
+// Each row has one feature token here, so feature attention is a softmax over a single key. It is 1
+// for any query and key: the file contains their projections, but the model does not use them.
 std::vector<float> TakeFeatureAttention(WeightReader& reader, const std::string& name,
                                         int64_t width) {
   reader.CheckUnused(name + ".q_proj.weight", {width, width});
@@ -168,7 +168,7 @@ absl::StatusOr<Model> LoadModel(const std::string& folder) {
 
   ASSIGN_OR_RETURN(TensorFile weights,
                    TensorFile::Open(absl::StrCat(folder, "/model.safetensors")));
-  // First: what is taken is no longer there.
+  // Before TakeWeights, which releases the bytes of each tensor.
   ASSIGN_OR_RETURN(std::string digest, Digest(config_bytes, weights.bytes()));
   model.digest = std::move(digest);
   const absl::Status taken = TakeWeights(weights, &model);

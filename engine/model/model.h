@@ -1,5 +1,5 @@
-// A model as loaded from its folder: configuration and float32 weights in host memory, with the
-// feature attention folded. Backends read it once and keep weights in a form of their own.
+// A model that was loaded from its folder: configuration and float32 weights in host memory, with
+// the feature attention folded. Backends read it once and keep the weights in their own form.
 #ifndef CHORALE_ENGINE_MODEL_MODEL_H_
 #define CHORALE_ENGINE_MODEL_MODEL_H_
 
@@ -17,8 +17,8 @@ namespace chorale {
 // All matrices are row-major [out, in], so that y = W x.
 struct LayerWeights {
   // P = Wo_f Wv_f, folded in float64 at load: with one feature column, feature attention is a
-  // softmax over a single key, so its residual step is x + P x. The identity is not folded in: the
-  // rounding of a sum that holds x itself would be the largest of the whole layer.
+  // softmax over a single key, so its residual step is x + P x. The identity is not folded into P:
+  // the rounding error of a sum that includes x would be the largest of the layer.
   std::vector<float> feature;  // [D, D]
   LayerNormWeights norm1;
   std::vector<float> wq;  // [H*Dh, D]
@@ -47,7 +47,7 @@ struct HeadWeights {
 struct EmbeddingWeights {
   std::vector<float> y_weight;   // [D]
   std::vector<float> y_bias;     // [D]
-  std::vector<float> marker;     // [3, D]: target, context, buffer
+  std::vector<float> marker;     // [3, D]: query row, context, buffer
   std::vector<float> ar_tokens;  // [K, D]
 };
 
@@ -64,8 +64,9 @@ struct Model {
   HeadWeights head;
 };
 
-// Reads `folder`/config.json and `folder`/model.safetensors. Errors name the file and what is wrong
-// with it: NotFound, InvalidArgument (malformed, wrong shape or dtype), never a crash.
+// Reads `folder`/config.json and `folder`/model.safetensors. Errors name the file and the cause.
+// NotFound: a file is missing. InvalidArgument: a file is malformed, or a tensor has the wrong
+// shape or dtype. Invalid files never cause a crash.
 absl::StatusOr<Model> LoadModel(const std::string& folder);
 
 }  // namespace chorale

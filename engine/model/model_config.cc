@@ -41,8 +41,8 @@ absl::Status Invalid(absl::string_view key, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(key, ": ", what));
 }
 
-// Accepts one object of numbers and strings. Parsed by events, so that duplicate keys are seen and
-// nesting is refused at the first bracket.
+// Accepts a single object of numbers and strings. Parses events, so that duplicate keys are
+// detected and nesting is rejected at the first bracket.
 class FlatHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
   FlatJson Take() { return std::move(values_); }
@@ -97,8 +97,8 @@ class FlatHandler : public nlohmann::json_sax<nlohmann::json> {
 
 enum class Presence { kRequired, kOptional };
 
-// Takes fields from the object one by one and keeps the first error. A field left at the end is
-// unknown; one that is absent keeps its default.
+// Takes fields from the object one by one and keeps the first error. A field that remains at the
+// end is unknown; an absent optional field keeps its default.
 class FieldReader {
  public:
   explicit FieldReader(FlatJson values) : values_(std::move(values)) {}
@@ -123,7 +123,7 @@ class FieldReader {
     const double number = std::holds_alternative<double>(*value)
                               ? std::get<double>(*value)
                               : static_cast<double>(std::get<int64_t>(*value));
-    if (!(number >= min && number <= max)) {  // NaN is outside, too
+    if (!(number >= min && number <= max)) {  // NaN is out of range, too
       return Fail(Invalid(key, absl::StrCat(number, " is outside [", min, ", ", max, "]")));
     }
     *field = static_cast<float>(number);
@@ -158,7 +158,7 @@ class FieldReader {
     *field = text == "none" ? SeasonColumn::kNone : SeasonColumn::kPhase;
   }
 
-  // The first error, or that a key was never asked for.
+  // Returns the first error, or an error for a key that was not taken.
   absl::Status Finish() const {
     RETURN_IF_ERROR(status_);
     for (const auto& [key, value] : values_) {

@@ -18,7 +18,7 @@ struct LayerNormWeights {
 
 LayerNormWeights TakeNorm(WeightReader& reader, const std::string& name, int64_t width);
 
-// "feature_mean": encode(x) = mean_f(x_f) * weight + bias. It cannot tell features apart.
+// "feature_mean": encode(x) = mean_f(x_f) * weight + bias. Does not distinguish features.
 struct FeatureMeanWeights {
   std::vector<float> weight;  // [D]
   std::vector<float> bias;    // [D]
@@ -26,12 +26,12 @@ struct FeatureMeanWeights {
 
 FeatureMeanWeights TakeFeatureMean(WeightReader& reader, const ModelConfig& config);
 
-// One attention block of width E, with a memory m that is x itself when none is given:
+// An attention block of width E with a memory m; without a memory, m is x:
 //   x += Wo attend(Wq LN1(x), Wk LN1(m), Wv LN1(m))
 //   x += W2 gelu(W1 LN2(x) + b1) + b2
 struct EncoderBlockWeights {
   LayerNormWeights norm1;
-  std::vector<float> wq;  // [E, E], and so the next three
+  std::vector<float> wq;  // [E, E], like the next three
   std::vector<float> wk;
   std::vector<float> wv;
   std::vector<float> wo;
@@ -57,7 +57,8 @@ struct CellAttentionWeights {
   EncoderBlockWeights read_column;  // a cell attends to the inducing points of its column
   std::vector<EncoderBlockWeights> row_layers;
   EncoderBlockWeights pool;  // seed tokens attend to the cells of a row
-  // Beside the attention: the cells of a row, each times a gate computed from its column's summary.
+  // Parallel to the attention: the sum of the cells of a row, each multiplied by a gate that is
+  // computed from its column's summary.
   std::vector<float> gate;       // [E, E]
   std::vector<float> gate_bias;  // [E]
   std::vector<float> direct;     // [D, E]

@@ -75,7 +75,8 @@ float FloatElement(const TensorView& view, int64_t i) {
   }
 }
 
-// Bytes that `entry` must have, or nullopt when that does not fit 63 bits. Elements go to *view.
+// The size that `entry` must have in bytes, or nullopt if it does not fit into 63 bits. Sets
+// view->elements.
 std::optional<int64_t> CheckedBytes(const TensorHeaderEntry& entry, TensorView* view) {
   int64_t elements = 1;
   bool overflow = false;
@@ -117,7 +118,8 @@ absl::StatusOr<TensorView> CheckEntry(const TensorHeaderEntry& entry,
   return view;
 }
 
-// The format requires that tensors cover the data section exactly: no overlap, no gap, no rest.
+// The format requires that the tensors cover the data section exactly: no overlap, no gap, no
+// remainder.
 absl::Status CheckCoverage(std::vector<TensorHeaderEntry> entries, uint64_t data_bytes) {
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return a.offsets < b.offsets; });
@@ -195,7 +197,7 @@ absl::StatusOr<FileBytes> FileBytes::Read(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": cannot ", what, ": ", std::generic_category().message(error)));
   };
-  // Not waiting for the writer of a FIFO.
+  // Non-blocking: do not wait for the writer of a FIFO.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const absl::Status status = failed("open", errno);

@@ -1,9 +1,9 @@
 // Reads tensor files in the safetensors format: eight bytes of header length (little-endian), a
 // JSON header, then the data of all tensors back to back.
 //
-// The file is not trusted: nothing is read before its range is known to lie inside the file, and
-// what the format forbids is refused (duplicate names, overlaps, gaps, lengths that do not match
-// the shape). Format: https://huggingface.co/docs/safetensors, section "Format".
+// The file is not trusted: every range is checked against the size of the file before it is read,
+// and violations of the format are rejected (duplicate names, overlaps, gaps, lengths that do not
+// match the shape). Format: https://huggingface.co/docs/safetensors, section "Format".
 #ifndef CHORALE_ENGINE_MODEL_TENSOR_FILE_H_
 #define CHORALE_ENGINE_MODEL_TENSOR_FILE_H_
 
@@ -22,7 +22,7 @@ namespace chorale {
 
 enum class DType { kF64, kF32, kF16, kBF16 };
 
-// "F32", as the format spells it.
+// The name of the type in the format, such as "F32".
 absl::string_view DTypeName(DType dtype);
 int64_t DTypeSize(DType dtype);
 
@@ -37,17 +37,18 @@ struct TensorView {
 // "[4, 17, 8]"
 std::string ShapeString(absl::Span<const int64_t> shape);
 
-// The values as float32, exactly. InvalidArgument for F64, which would have to be rounded.
+// The values as float32, exactly. Returns InvalidArgument for F64, which would require rounding.
 absl::StatusOr<std::vector<float>> ReadFloat32(const TensorView& view);
 
 // The values as float64, exactly.
 std::vector<double> ReadFloat64(const TensorView& view);
 
-// A whole file, read into memory of its own: what happens to the file later does no harm. Movable.
+// The content of a file in memory. Later changes of the file have no effect. Movable.
 class FileBytes {
  public:
-  // NotFound, or InvalidArgument for what is not a regular file, or shrinks, grows or is written to
-  // while it is read; the message names the path, and both sizes.
+  // Reads a file. Returns NotFound if it does not exist. Returns InvalidArgument if it is not a
+  // regular file, cannot be read, or changes while it is read. The message contains the path and,
+  // after a change, both sizes.
   static absl::StatusOr<FileBytes> Read(const std::string& path);
 
   FileBytes() = default;
@@ -56,8 +57,8 @@ class FileBytes {
   ~FileBytes();
 
   absl::Span<const uint8_t> bytes() const { return {memory_, size_}; }
-  // Gives the memory of these bytes back to the system, but for pages that hold others as well.
-  // They must not be read after this.
+  // Returns the memory of these bytes to the system, except pages that also contain other bytes.
+  // The bytes must not be read afterwards.
   void Release(absl::Span<const uint8_t> bytes);
 
  private:
@@ -65,7 +66,7 @@ class FileBytes {
   size_t size_ = 0;
 };
 
-// The tensors of one file, in memory. Thread-safe but for Release.
+// The tensors of one file, in memory. Thread-safe except for Release.
 class TensorFile {
  public:
   using TensorMap = std::map<std::string, TensorView, std::less<>>;
@@ -73,18 +74,19 @@ class TensorFile {
 
   static constexpr uint64_t kMaxHeaderBytes = 16 << 20;
 
-  // NotFound, or InvalidArgument naming the file, the tensor and the reason.
+  // Returns NotFound, or InvalidArgument with the file, the tensor and the reason.
   static absl::StatusOr<TensorFile> Open(const std::string& path);
 
-  // The same from memory, which outlives the result; `name` stands for the file in messages.
+  // Like Open, for bytes in memory, which outlive the result. `name` identifies the file in
+  // messages.
   static absl::StatusOr<TensorFile> Parse(absl::Span<const uint8_t> bytes,
                                           absl::string_view name = "tensor file");
 
-  // NotFound naming file and tensor.
+  // Returns NotFound, with the file and the tensor, if there is no such tensor.
   absl::StatusOr<TensorView> Find(absl::string_view name) const;
 
-  // The tensor's data will not be read again. Who takes the tensors one after the other so needs no
-  // more memory than the file and one tensor. No-op after Parse.
+  // Call when the tensor's data will not be read again. A caller that takes one tensor after the
+  // other then requires no more memory than the file and one tensor. No-op after Parse.
   void Release(const TensorView& view) { file_.Release(view.data); }
 
   const TensorMap& tensors() const { return tensors_; }

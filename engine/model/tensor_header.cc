@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kMaxDimensions = 8;
 constexpr size_t kMaxNameBytes = 512;  // keeps error messages short, too
 
-// Tracks the parser's events against the grammar above. No document tree is built: a tree would
-// drop duplicate keys silently, and a hostile file could make it deep.
+// Checks the parser's events against the grammar in ParseTensorHeader's comment. Builds no document
+// tree: a tree would drop duplicate keys silently, and a hostile file could make it deep.
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
   TensorHeader Take() { return std::move(header_); }

@@ -1,4 +1,4 @@
-// The JSON header of a tensor file, as written, before it is checked against the file.
+// The JSON header of a tensor file, not yet checked against the file.
 #ifndef CHORALE_ENGINE_MODEL_TENSOR_HEADER_H_
 #define CHORALE_ENGINE_MODEL_TENSOR_HEADER_H_
 
@@ -16,7 +16,7 @@ struct TensorHeaderEntry {
   std::string name;
   std::string dtype;
   std::vector<uint64_t> shape;
-  std::vector<uint64_t> offsets;  // two of them
+  std::vector<uint64_t> offsets;  // begin and end
 };
 
 struct TensorHeader {
@@ -24,11 +24,11 @@ struct TensorHeader {
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
-// Accepts exactly
+// Parses a header of exactly this form:
 //   {"__metadata__": {string: string, ...}, NAME: {"dtype": string, "shape": [n, ...],
 //    "data_offsets": [begin, end]}, ...}
-// with non-negative integers. InvalidArgument says what else was found. Memory stays in proportion
-// to the length of the text, whatever it holds.
+// with non-negative integers. Returns InvalidArgument with the deviation for any other text. Memory
+// is proportional to the length of the text.
 absl::StatusOr<TensorHeader> ParseTensorHeader(absl::string_view json);
 
 }  // namespace chorale

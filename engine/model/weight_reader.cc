@@ -30,7 +30,7 @@ std::vector<float> WeightReader::Read(absl::string_view name,
   };
   absl::StatusOr<TensorView> view = file_.Find(name);
   if (!view.ok()) {
-    // The file exists, but is not one of this model.
+    // The file exists, but does not belong to this kind of model.
     status_ = absl::InvalidArgumentError(view.status().message());
     return {};
   }

@@ -1,5 +1,5 @@
-// Takes named tensors from a file one by one, checks each, and keeps the first error, so that the
-// code that loads a model reads as a list of its tensors.
+// Takes and checks named tensors of a file one by one, and keeps the first error, so that the code
+// that loads a model is a list of its tensors.
 #ifndef CHORALE_ENGINE_MODEL_WEIGHT_READER_H_
 #define CHORALE_ENGINE_MODEL_WEIGHT_READER_H_
 
@@ -19,24 +19,24 @@ namespace chorale {
 // Thread contract: used by one thread.
 class WeightReader {
  public:
-  // The file outlives the reader, and gives the memory of what is taken back to the system.
+  // `file` outlives the reader. Take and CheckUnused release the memory of the tensor in `file`.
   explicit WeightReader(TensorFile& file) : file_(file) {}
 
-  // The tensor's values in row-major order. It must have this shape, and every value must be
-  // finite. Empty after an error.
+  // Returns the tensor's values in row-major order. The tensor must have this shape, and every
+  // value must be finite. Returns an empty vector after an error.
   std::vector<float> Take(absl::string_view name, std::initializer_list<int64_t> shape);
 
-  // Checks a tensor as Take does. For tensors of the file format that the model does not use; they
-  // do not count as parameters.
+  // Checks a tensor like Take. For tensors of the file format that the model does not use; they do
+  // not count as parameters.
   void CheckUnused(absl::string_view name, std::initializer_list<int64_t> shape);
 
   bool ok() const { return status_.ok(); }
 
-  // The first error of Take or CheckUnused, or InvalidArgument if the file has a tensor that
-  // neither was called for.
+  // Returns the first error of Take or CheckUnused, or InvalidArgument if the file has a tensor for
+  // which neither was called.
   absl::Status Finish() const;
 
-  // Elements of the tensors taken.
+  // Elements of the tensors that Take returned.
   int64_t parameters() const { return parameters_; }
 
  private:

@@ -1,4 +1,4 @@
-// The backend's buffer pool, leased to sessions.
+// Leases ranges of the backend's buffer pool to sessions.
 #ifndef CHORALE_ENGINE_POOLS_BUFFER_POOL_H_
 #define CHORALE_ENGINE_POOLS_BUFFER_POOL_H_
 
@@ -12,10 +12,10 @@
 
 namespace chorale {
 
-// Thread contract: engine thread only. Every lease ends before the pool does.
+// Thread contract: engine thread only. Every lease is destroyed before the pool.
 class BufferPool {
  public:
-  // A range of the pool for as long as the lease lives. Movable.
+  // A range of the pool for the lifetime of the lease. Movable.
   class Lease {
    public:
     Lease() = default;
@@ -48,10 +48,11 @@ class BufferPool {
         allocator_(backend->buffer_pool_bytes()),
         limit_(allocator_.capacity()) {}
 
-  // From now on no more than `bytes` shall be leased, but for whoever leases alone.
+  // Limits the leased bytes from now on. A caller may exceed the limit if nothing else is leased.
   void SetLimit(int64_t bytes) { limit_ = bytes; }
 
-  // A range of each of these sizes, or none (an empty vector) if the pool has no room for all.
+  // Returns a range of each of these sizes, or an empty vector if the pool or the limit has no room
+  // for all.
   std::vector<Lease> TryLease(const std::vector<int64_t>& sizes) {
     allocator_.SetLimit(allocator_.in_use() == 0 ? allocator_.capacity() : limit_);
     std::vector<PoolRange> ranges;

@@ -11,16 +11,16 @@
 
 namespace chorale {
 
-// A reader copies a piece at a time, so that its owner never waits for what the reader does with
-// it, such as writing it to a slow disk.
+// A reader copies one piece at a time, so that the owner does not wait while the reader processes a
+// piece, for example writes it to a slow disk.
 //
 // Thread-safe.
 class LentMemory {
  public:
   explicit LentMemory(absl::Span<const char> memory) : memory_(memory) {}
 
-  // Fills `to` with the bytes from `offset` on. False, with nothing copied, once the memory was
-  // taken back. REQUIRES: offset + to.size() is at most the memory's size.
+  // Fills `to` with the bytes from `offset` on. Returns false and copies nothing if the owner has
+  // taken the memory back. REQUIRES: offset + to.size() is at most the memory's size.
   bool Copy(int64_t offset, absl::Span<char> to) const {
     MutexLock lock(&mutex_);
     if (taken_back_) return false;
@@ -29,7 +29,7 @@ class LentMemory {
     return true;
   }
 
-  // Nobody reads the memory after this. Waits at most for one Copy.
+  // No reader accesses the memory after this call, which waits for at most one Copy.
   void TakeBack() {
     MutexLock lock(&mutex_);
     taken_back_ = true;

@@ -15,7 +15,7 @@ RangeAllocator::RangeAllocator(int64_t capacity, int64_t alignment)
 
 std::optional<PoolRange> RangeAllocator::Allocate(int64_t bytes) {
   Require(bytes > 0, "a range has bytes");
-  if (bytes > capacity_) return std::nullopt;  // also keeps the rounding below from overflowing
+  if (bytes > capacity_) return std::nullopt;  // prevents an overflow of the rounding below, too
   bytes = RoundUp(bytes);
   if (bytes > limit_ - in_use_) return std::nullopt;
   const auto best = gaps_by_size_.lower_bound({bytes, 0});

@@ -1,4 +1,4 @@
-// Allocates ranges of offsets in a pool. Does not touch the memory behind them.
+// Allocates ranges of offsets in a pool. Does not access the memory.
 #ifndef CHORALE_ENGINE_POOLS_RANGE_ALLOCATOR_H_
 #define CHORALE_ENGINE_POOLS_RANGE_ALLOCATOR_H_
 
@@ -15,8 +15,8 @@
 
 namespace chorale {
 
-// Best fit over [0, capacity): the smallest gap that is large enough, the lowest one among equals.
-// Neighbouring gaps are merged at once. Every operation is O(log n) in the number of gaps.
+// Best fit over [0, capacity): the smallest gap that is large enough; of equal gaps the lowest.
+// Adjacent gaps are merged at once. Every operation takes O(log n) time for n gaps.
 //
 // Thread contract: not thread-safe; the engine thread owns every instance.
 class RangeAllocator {
@@ -27,18 +27,18 @@ class RangeAllocator {
   // `capacity` beyond the last multiple is never allocated.
   explicit RangeAllocator(int64_t capacity, int64_t alignment = kDefaultAlignment);
 
-  // A range of at least `bytes` bytes (rounded up to the alignment), or nothing when no gap is
-  // large enough, or more than the limit would be in use. REQUIRES: bytes > 0.
+  // Returns a range of at least `bytes` bytes (rounded up to the alignment), or nullopt if no gap
+  // is large enough or the limit would be exceeded. REQUIRES: bytes > 0.
   std::optional<PoolRange> Allocate(int64_t bytes);
 
-  // REQUIRES: Allocate returned exactly this range, and it was not freed since.
+  // REQUIRES: Allocate returned exactly this range, and it has not been freed since.
   void Free(const PoolRange& range);
 
-  // From now on no more than `bytes` shall be in use. What is already stays.
+  // Limits the bytes in use from now on. Allocated ranges are kept.
   void SetLimit(int64_t bytes) { limit_ = std::clamp<int64_t>(bytes, 0, capacity_); }
 
   int64_t capacity() const { return capacity_; }
-  int64_t limit() const { return limit_; }    // at first the capacity
+  int64_t limit() const { return limit_; }    // initially the capacity
   int64_t in_use() const { return in_use_; }  // bytes, after rounding
   int64_t RoundUp(int64_t bytes) const {
     return (bytes + alignment_ - 1) / alignment_ * alignment_;

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Nothing where there is nothing of that name; links are followed or not.
+// Returns OK if nothing has this name. `follow`: whether to follow symbolic links.
 absl::Status CheckKind(const std::string& path, mode_t kind, bool follow) {
   struct stat info;
   if ((follow ? stat(path.c_str(), &info) : lstat(path.c_str(), &info)) != 0) {
@@ -40,8 +40,8 @@ absl::Status CheckKind(const std::string& path, mode_t kind, bool follow) {
   return access(path.c_str(), rights) == 0 ? absl::OkStatus() : FileError(errno, "write to", path);
 }
 
-// That a file can be made there, by making one without a name, or else, where the file system has
-// no such, a folder that is removed at once.
+// Checks that a file can be created in the folder: creates a file without a name, or, if the file
+// system does not support that, a folder that is removed at once.
 absl::Status TryToMakeFile(const std::string& folder) {
   const FileDescriptor nameless(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (nameless.valid()) return absl::OkStatus();
@@ -55,8 +55,8 @@ absl::Status TryToMakeFile(const std::string& folder) {
   return FileError(errno, "create a file", folder);
 }
 
-// A full disk is no obstacle for a store that is there (DiskRoom), as long as its database can get
-// its log.
+// A full disk does not prevent opening an existing store (DiskRoom) if SQLite can create the
+// database's log.
 bool OpensOnFullDisk(const StorePaths& paths, const std::string& folder) {
   if (!IdentityOf(paths.database).has_value()) return false;
   if (IdentityOf(absl::StrCat(paths.database, "-wal")).has_value()) return true;
@@ -64,7 +64,8 @@ bool OpensOnFullDisk(const StorePaths& paths, const std::string& folder) {
   return statvfs(folder.c_str(), &disk) == 0 && (disk.f_files == 0 || disk.f_favail > 0);
 }
 
-// The folder, or the one in which it would be made. Links that lead nowhere are an error.
+// The folder, or the nearest existing parent in which it would be created. Returns an error for a
+// dangling link.
 absl::StatusOr<std::string> FolderToWriteTo(const std::string& folder) {
   fs::path path = folder;
   if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();  // "data/"

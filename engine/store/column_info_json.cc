@@ -19,7 +19,7 @@ constexpr char kSeasonTransform[] = "season_transform";
 constexpr char kSeasonSteps[] = "season_steps";
 constexpr char kMeaning[] = "meaning";
 
-// A non-negative integer member of an object.
+// Reads a non-negative integer member of an object.
 bool TakeCount(const Json& object, const char* key, int64_t& out) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return false;
@@ -27,7 +27,7 @@ bool TakeCount(const Json& object, const char* key, int64_t& out) {
   return out >= 0;
 }
 
-// What records of earlier versions do not have.
+// Reads the members that records of earlier versions lack.
 bool TakeNotes(const Json& object, ColumnInfo& column) {
   if (object.contains("outside_bulk") && !TakeCount(object, "outside_bulk", column.outside_bulk)) {
     return false;

@@ -1,4 +1,4 @@
-// The columns of a context as the JSON text that a database keeps.
+// The columns of a context as JSON text for the database.
 #ifndef CHORALE_ENGINE_STORE_COLUMN_INFO_JSON_H_
 #define CHORALE_ENGINE_STORE_COLUMN_INFO_JSON_H_
 
@@ -11,15 +11,17 @@
 
 namespace chorale {
 
-// What a record says of its columns:
-// [{"name": "age", "type": "numeric", "categories": 0, "missing": 3, "outside_bulk": 1,
-//   "left_out": false, "meaning": "date"}, ...], where "meaning" is absent for plain numbers and
-// categories, and the first has "far_targets", too, if there are any: earlier
-// versions ignore a key that they do not know. InvalidArgument when a name is not valid UTF-8.
+// Serialises the columns of a record:
+//   [{"name": "age", "type": "numeric", "categories": 0, "missing": 3, "outside_bulk": 1,
+//     "left_out": false, "meaning": "date"}, ...]
+// "meaning" is absent for plain numbers and categories. A column with a season also has
+// "season_steps"; the first column may also have "far_targets" and "season_transform" of the
+// record. Earlier versions ignore unknown keys. Returns InvalidArgument if a name is not valid
+// UTF-8.
 absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record);
 
-// Fills `columns` and `far_targets` of the record. What follows "missing" may be absent. DataLoss
-// for anything else.
+// Fills `columns`, `far_targets` and `season_transform` of the record. Members after "missing" may
+// be absent. Returns DataLoss for any other deviation.
 absl::Status ColumnsFromJson(absl::string_view json, ContextRecord* record);
 
 }  // namespace chorale

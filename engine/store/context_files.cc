@@ -1,4 +1,4 @@
-// A file:
+// The format of a file:
 //
 //   "CHORALE KV 1\n"                        kMagic
 //   lengths of head, state and K/V          3 x uint64, little-endian
@@ -51,8 +51,8 @@ constexpr absl::string_view kFileSuffix = ".kv";
 constexpr absl::string_view kTemporarySuffix = ".kv.incoming";
 constexpr int64_t kDigestBytes = 32;
 constexpr int64_t kMaxHeadBytes = 64 << 10;
-constexpr int64_t kChunkBytes = 4 << 20;  // written or read between two looks at `unwanted`
-// Written between two syncs, so that StopWriting waits for no long one.
+constexpr int64_t kChunkBytes = 4 << 20;  // written between two calls of `unwanted`
+// Written between two syncs, so that StopWriting does not wait for a long sync.
 constexpr int64_t kSyncBytes = 64 << 20;
 
 constexpr const char* kFileSteps[] = {
@@ -104,7 +104,7 @@ std::optional<EncodedContextId> IdFromHead(const std::string& head) {
 
 struct DiskBytes {
   int64_t all = 0;
-  int64_t free = 0;  // for this process
+  int64_t free = 0;  // available to this process
 };
 
 std::optional<DiskBytes> DiskOf(const std::string& folder) {
@@ -115,7 +115,7 @@ std::optional<DiskBytes> DiskOf(const std::string& folder) {
                    .free = static_cast<int64_t>(disk.f_bavail) * block};
 }
 
-// A running SHA-256.
+// An incremental SHA-256.
 class Sha256 {
  public:
   Sha256() : context_(EVP_MD_CTX_new()) {
@@ -146,7 +146,7 @@ class Sha256 {
 // An open file, read from its beginning.
 class FileReader {
  public:
-  // NotFound when there is none.
+  // Returns NotFound if there is no such file.
   static absl::StatusOr<FileReader> Open(const std::string& path) {
     ASSIGN_OR_RETURN(FileDescriptor file, OpenToRead(path));
     struct stat info;
@@ -176,7 +176,7 @@ class FileReader {
     return content;
   }
 
-  // The lengths in the file, which add up to its size.
+  // Reads the lengths, and checks that they add up to the size of the file.
   absl::StatusOr<Lengths> ReadLengths() {
     ASSIGN_OR_RETURN(std::string fixed, Read(std::min(kHeadOffset, bytes_)));
     Lengths lengths;
@@ -195,7 +195,7 @@ class FileReader {
     return lengths;
   }
 
-  // Whether the digest that comes next is that of all that was read.
+  // Checks that the next bytes of the file are the digest of all bytes read before.
   absl::Status CheckDigest() {
     const std::string expected = digest_.Finish();
     std::string found(kDigestBytes, '\0');
@@ -251,7 +251,7 @@ absl::Status ContextFiles::Open(absl::FunctionRef<Found(const EncodedContextId&)
   for (const std::string& name : names) {
     const std::string path = absl::StrCat(folder_, "/", name);
     if (absl::EndsWith(name, kTemporarySuffix)) RemoveFile(path);
-    if (!absl::EndsWith(name, kFileSuffix)) continue;  // not ours
+    if (!absl::EndsWith(name, kFileSuffix)) continue;  // not a context file
     absl::StatusOr<FileReader> reader = FileReader::Open(path);
     absl::StatusOr<Lengths> lengths = reader.ok() ? reader->ReadLengths() : reader.status();
     absl::StatusOr<std::string> head =
@@ -338,7 +338,7 @@ bool ContextFiles::MakeRoom(const std::string& tenant, int64_t bytes,
 
 int64_t ContextFiles::RoomOnDisk() const {
   const std::optional<DiskBytes> disk = DiskOf(folder_);
-  if (!disk.has_value()) return std::numeric_limits<int64_t>::max();  // the write will tell
+  if (!disk.has_value()) return std::numeric_limits<int64_t>::max();  // the write may still fail
   return disk->free - DiskMargin(disk->all);
 }
 
@@ -410,7 +410,7 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
                                                      max_bytes_));
   }
   const std::string key = KeyOf(id.tenant, id.name);
-  Remove(id.tenant, id.name);  // an older one, which could not be used
+  Remove(id.tenant, id.name);  // an older file, which could not be used
   if (!MakeRoom(id.tenant, bytes, [this] { return max_bytes_ - this->bytes(); })) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the encoded context '", id.name, "' has ", bytes,
@@ -437,8 +437,8 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
   const int error = AtFailpoint("kv_folder_fsync");
   status = error != 0 ? FileError(error, "fsync", folder_) : SyncFolder(folder_);
   AtFailpoint("kv_durable");
-  // Whoever does not want it any more says so before he calls Remove. So either this sees it, or
-  // Remove comes later and removes the file.
+  // A caller that cancels a write sets `unwanted` before it calls Remove. So either this check
+  // detects it, or Remove runs later and removes the file.
   {
     MutexLock lock(&mutex_);
     if (status.ok() && !unwanted()) {
@@ -477,7 +477,7 @@ absl::StatusOr<std::string> ContextFiles::Read(const EncodedContextId& id, absl:
     if (!absl::IsNotFound(state.status())) RemoveFile(path);
     return state;
   }
-  // The date says when it was last used, also after a restart.
+  // The modification time records the last use across restarts.
   utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   MutexLock lock(&mutex_);
   if (const auto found = files_.find(key); found != files_.end()) found->second.used = absl::Now();

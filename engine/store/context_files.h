@@ -1,4 +1,5 @@
-// Encoded contexts as files, so that their keys and values can be read instead of computed again.
+// Stores encoded contexts in files, so that their keys and values can be read instead of computed
+// again.
 #ifndef CHORALE_ENGINE_STORE_CONTEXT_FILES_H_
 #define CHORALE_ENGINE_STORE_CONTEXT_FILES_H_
 
@@ -19,76 +20,80 @@
 
 namespace chorale {
 
-// Everything that the keys and values in a file follow from. A file is used only for a context of
-// which all of it is true.
+// Identifies everything that determines the keys and values in a file. A file is used only for a
+// context with an equal id.
 struct EncodedContextId {
-  // The registration: a name that is deleted and registered again is another one, with the same
-  // content as well.
+  // The registration. A context that is deleted and registered again under the same name is another
+  // registration, even with the same content.
   std::string tenant;
   std::string name;
   std::string dataset;  // digest
   int64_t created_ns = 0;
   std::string model;         // name
-  std::string model_digest;  // of the model's files
+  std::string model_digest;  // SHA-256 of the model's files
   std::string kv_format;     // Backend::kv_format, and BackendModel's
   int64_t kv_bytes = 0;
 
   bool operator==(const EncodedContextId&) const = default;
 };
 
-// `folder`/<SHA-256 of tenant and name>.kv, written under a temporary name, fsynced and renamed. A
-// file holds its id, the state of the row encoder, the keys and values, and a SHA-256 of all that.
+// A file is `folder`/<SHA-256 of tenant and name>.kv, written under a temporary name, fsynced and
+// renamed. It contains the id, the state of the row encoder, the keys and values, and a SHA-256 of
+// these bytes.
 //
-// The folder is a cache: any file may be missing, and none is trusted. A file that is damaged, or
-// is not of the context that is asked for, is removed and logged. Room for new files is made by the
-// least recently used ones of the tenants that would hold more than an equal part: what is within
-// an equal part stays. Files leave room on their disk (DiskMargin) for what cannot be had again.
+// The folder is a cache: any file may be missing, and no file is trusted. A file that is damaged,
+// or belongs to another context, is removed. To free space for a new file, Write removes the least
+// recently used files of tenants that would exceed an equal share of the limit; files within an
+// equal share are kept. Files leave free space on their disk (DiskMargin) for data that cannot be
+// recomputed.
 //
-// Thread-safe, but only one thread may write; Has waits for no disk.
+// Thread-safe, except that only one thread may call Write. Has does not wait for the disk.
 class ContextFiles {
  public:
-  // What to do with a file that is found when the folder is opened.
+  // The action for a file that Open finds in the folder.
   enum class Found {
     kKeep,
-    kRemove,  // nobody will ask for it any more
+    kRemove,  // no context can use it
   };
 
-  // `max_bytes` of all files together.
+  // `max_bytes` limits the total size of all files.
   ContextFiles(std::string folder, int64_t max_bytes)
       : folder_(std::move(folder)), max_bytes_(max_bytes) {}
 
-  // Creates the folder, removes what a crash left behind and what `judge` does not want, and the
-  // least recently used files beyond the limit. Call once, before anything else.
+  // Creates the folder. Removes temporary files that a crash left behind, files that are damaged or
+  // that `judge` rejects, and the least recently used files beyond the limit. Call once, before any
+  // other method.
   absl::Status Open(absl::FunctionRef<Found(const EncodedContextId&)> judge);
 
-  // Whether Read may succeed.
+  // Whether Read may find a file for this id.
   bool Has(const EncodedContextId& id) const;
 
-  // Fills `to` with keys and values from `offset` on. False: they are gone.
+  // Fills `to` with the keys and values from `offset` on. Returns false if they are no longer
+  // available.
   using KvSource = absl::FunctionRef<bool(int64_t offset, absl::Span<char> to)>;
 
-  // Returns when the file is durable; it replaces an older one of the context. `kv` gives its
-  // id.kv_bytes bytes. `unwanted` is asked now and then; it must say true before Remove is called
-  // for the context. Both are called from this thread. Once keys and values are gone or unwanted,
-  // nothing is left and Cancelled is returned. ResourceExhausted: the disk is full, or the context
-  // is larger than the limit, or than its tenant's part and what others leave. Internal: other I/O
-  // errors. Nothing is left then either.
+  // Writes a file, replaces an older file of the context, and returns when the new file is durable.
+  // `kv` provides id.kv_bytes bytes. Write polls `unwanted`, which must return true before Remove
+  // is called for the context. Both are called on this thread. No file is left after an error.
+  // Cancelled: the keys and values are no longer available, `unwanted` returned true, or
+  // StopWriting was called. ResourceExhausted: the disk is full, or the context exceeds the limit,
+  // or the tenant's share plus the space that other tenants do not use. Internal: other I/O errors.
   absl::Status Write(const EncodedContextId& id, absl::string_view encoder_state, KvSource kv,
                      absl::FunctionRef<bool()> unwanted);
-  // From now on Write ends early, with Cancelled; a file that is complete stays. Thread-safe.
+  // Makes Write end early with Cancelled from now on. Complete files remain. Thread-safe.
   void StopWriting() { stopped_ = true; }
 
-  // Fills `kv`, and returns the state of the row encoder. NotFound; DataLoss when the file is
-  // damaged or foreign, which is then removed; `kv` may have been written to all the same.
-  // REQUIRES: kv has id.kv_bytes.
+  // Fills `kv`, and returns the state of the row encoder. NotFound: there is no file. DataLoss: the
+  // file is damaged or has another id. After any error but NotFound the file is removed, and `kv`
+  // may be partly overwritten. REQUIRES: kv.size() == id.kv_bytes.
   absl::StatusOr<std::string> Read(const EncodedContextId& id, absl::Span<char> kv);
 
-  // Removes files of so many bytes together, in the order in which Write does, or all of them.
-  // False, and nothing is removed, if there is none, if the disk would have less than `bytes` free
-  // even without them, or if the folder lies on another disk than the one around it. Thread-safe.
+  // Removes files with a total of at least `bytes` bytes, in the same order as Write, or all files.
+  // Returns false and removes no file if there is none, if the disk would have less than `bytes`
+  // free even without the files, or if the folder is on another disk than its parent. Thread-safe.
   bool FreeDisk(int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Removes the file of a context of that name. A failure is logged; the next Open tries again.
+  // Removes the file of the context. A failure is logged; the next Open tries again.
   void Remove(const std::string& tenant, const std::string& name);
 
   int64_t bytes() const;  // of all files
@@ -107,33 +112,34 @@ class ContextFiles {
                               absl::FunctionRef<bool()> unwanted);
   absl::StatusOr<std::string> ReadFile(const std::string& path, const EncodedContextId& id,
                                        absl::Span<char> kv) const;
-  // Removes files until `bytes` more of the tenant fit into `room`, which is asked again after each
-  // removal; false if those of others would have to go that are within an equal part.
+  // Removes files until `bytes` more of the tenant fit into `room`, which is called again after
+  // each removal. Returns false if that would require the removal of files within an equal share.
   bool MakeRoom(const std::string& tenant, int64_t bytes, absl::FunctionRef<int64_t()> room)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Bytes that files may still take of the disk.
+  // The number of bytes that files may still use on the disk.
   int64_t RoomOnDisk() const;
-  // The file to remove first, so that those of a tenant and `bytes` more of it take an equal part
-  // of `capacity`; empty: none.
+  // Returns the file to remove first, so that each tenant, with `bytes` more of `tenant`, stays
+  // within an equal share of `capacity`; empty if there is none.
   std::string Victim(const std::string& tenant, int64_t bytes, int64_t capacity) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Forget(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);  // its bytes
+  void Forget(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);  // also subtracts its bytes
   void RemoveFile(const std::string& path) const;
 
   const std::string folder_;
   const int64_t max_bytes_;
-  bool on_disk_of_its_own_ = false;  // since Open
+  bool on_disk_of_its_own_ = false;  // set by Open
   std::atomic<bool> stopped_{false};
-  mutable Mutex mutex_;  // never held while the disk is used, but by Open
+  mutable Mutex mutex_;  // not held during disk access, except in Open
   Files files_ ABSL_GUARDED_BY(mutex_);
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// What K/V files leave free on a disk of so many bytes: an eighth, at most 3 GiB. More than what
-// the alert of a low disk waits for.
+// The free space that K/V files leave on a disk of `disk_bytes`: an eighth, at most 3 GiB. It
+// exceeds the threshold of the alert for low disk space.
 int64_t DiskMargin(int64_t disk_bytes);
 
-// The steps of a Write and then a Remove at which tests may fail, as for StoreFailpointSteps.
+// The steps of a Write followed by a Remove at which tests can inject failures, as in
+// StoreFailpointSteps.
 absl::Span<const char* const> ContextFileSteps();
 
 }  // namespace chorale

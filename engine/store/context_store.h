@@ -1,4 +1,4 @@
-// Durable storage of registered contexts. What Put has acknowledged survives any crash.
+// Durable storage of registered contexts. Contexts for which Put returned OK survive any crash.
 #ifndef CHORALE_ENGINE_STORE_CONTEXT_STORE_H_
 #define CHORALE_ENGINE_STORE_CONTEXT_STORE_H_
 
@@ -20,28 +20,28 @@ namespace chorale {
 struct ColumnInfo {
   std::string name;
   ColumnType type = ColumnType::kNumeric;
-  int64_t categories = 0;  // distinct categories, when categorical
+  int64_t categories = 0;  // distinct categories, if categorical
   int64_t missing = 0;     // missing cells
-  // What the model that the context was registered with made of it (ColumnNote); nothing for
-  // contexts that were registered before this was kept.
+  // Warnings (ColumnNote) of the model that the context was registered with; zero and false for
+  // contexts that were registered before these fields existed.
   int64_t outside_bulk = 0;
   bool left_out = false;
   double season_steps = 0;
   Meaning meaning = Meaning::kNumber;  // of a numeric column
 };
 
-// A context as it is registered. (tenant, name) identifies it; digest identifies its content.
+// A registered context. (tenant, name) identifies it; digest identifies its content.
 struct ContextRecord {
   std::string tenant;
   std::string name;                 // [a-z0-9][a-z0-9._-]{0,62}
-  std::string model;                // name of the model that it is encoded with
+  std::string model;                // name of the model that encodes it
   std::string digest;               // of the encoded dataset, lower-case hex SHA-256
   std::string target;               // name of the target column
   std::vector<ColumnInfo> columns;  // features, in the order registered
-  // kTransformVersion of the server that sought a season and wrote season_steps of the columns;
-  // empty: none was sought.
+  // kTransformVersion of the server that sought a season and set season_steps of the columns; empty
+  // if no season was sought.
   std::string season_transform = {};
-  int64_t far_targets = 0;  // values taken for errors (ColumnNote::wrong_targets); see ColumnInfo
+  int64_t far_targets = 0;  // values treated as errors (ColumnNote::wrong_targets); see ColumnInfo
   int64_t rows = 0;
   int64_t dataset_bytes = 0;
   absl::Time created;
@@ -49,13 +49,14 @@ struct ContextRecord {
 
 enum class PutOutcome {
   kCreated,
-  kUnchanged,  // the same content and model was registered under this name before
+  kUnchanged,  // the name is registered with the same content and model
 };
 
-// Where a page of contexts ends: at whichever is reached first, but not before its first context.
+// The limits of a page of contexts. The page ends at the limit that is reached first, but contains
+// at least one context.
 struct PageLimits {
   int64_t contexts = 1000;  // 1 to 1000
-  // Of the records as the store keeps them; as a message none takes more.
+  // The size of the records in the store. A record is never larger as a message.
   int64_t bytes = std::numeric_limits<int64_t>::max();
 };
 
@@ -64,7 +65,7 @@ struct ContextPage {
   std::string next_page_token;         // empty on the last page
 };
 
-// (tenant, name) of a context, and what its model needs to tell its size.
+// (tenant, name) of a context, and the input for an estimate of its size.
 struct ContextSummary {
   std::string tenant;
   std::string name;
@@ -72,7 +73,7 @@ struct ContextSummary {
   int64_t rows = 0;
 };
 
-// What the contexts of one tenant may take. 0: no limit.
+// Limits for the contexts of one tenant. 0: no limit.
 struct StoreQuota {
   int64_t contexts = 0;
   int64_t dataset_bytes = 0;  // contexts of the same content share one dataset
@@ -81,81 +82,88 @@ struct StoreQuota {
 struct StoreTotals {
   int64_t contexts = 0;
   int64_t dataset_bytes = 0;    // a tenant's contexts of the same content share one dataset
-  int64_t disk_free_bytes = 0;  // of the store's disk, for this process
-  bool disk_full = false;       // Put refuses: a write found no room, and there is none yet
+  int64_t disk_free_bytes = 0;  // free bytes of the store's disk, for this process
+  bool disk_full = false;       // Put fails: a write found no free space, and there is still none
 };
 
-// Thread-safe. Calls block on disk; never call them from a gRPC reactor's callback or the engine
-// thread. Errors other than Internal and DataLoss are fit for clients: they name no path.
+// Thread-safe. Calls block on disk I/O; never call them from a callback of a gRPC reactor or from
+// the engine thread. Errors other than Internal and DataLoss are safe to return to clients: they
+// contain no path.
 class ContextStore {
  public:
   virtual ~ContextStore() = default;
 
-  // Returns when the record and the dataset are durable. The record's digest and dataset_bytes are
-  // those of the dataset (InvalidArgument otherwise); `created` is kept to the nanosecond, and is
-  // that of the first Put. AlreadyExists: the name is taken by other content or another model.
-  // ResourceExhausted, with reason DISK_FULL and RetryDelay: the disk is full; nothing is written
-  // until there is room. Unavailable: the database cannot be written, see Health. Internal: other
-  // I/O errors; after a restart the context is then there or not, but never partly.
-  // base/error_details' QuotaExceeded: a new record would exceed the tenant's quota, which holds
-  // whatever other Puts run.
+  // Stores a context, and returns when the record and the dataset are durable. `created` is stored
+  // with nanosecond precision, and remains that of the first Put. InvalidArgument: the record's
+  // digest or dataset_bytes are not those of the dataset. AlreadyExists: the name is registered
+  // with other content or another model. ResourceExhausted, with reason DISK_FULL and RetryDelay:
+  // the disk is full; nothing is written until there is free space. QuotaExceeded of
+  // base/error_details: a new record would exceed the tenant's quota, which also holds under
+  // concurrent Puts. Unavailable: the database cannot be written, see Health. Internal: other I/O
+  // errors; after a restart the context either exists completely or does not exist.
   virtual absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset,
                                          const StoreQuota& quota) = 0;
   absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset) {
     return Put(record, dataset, StoreQuota());
   }
 
-  // NotFound, also when another tenant has a context of that name.
+  // Returns NotFound if the tenant has no context of that name, even if another tenant has one.
   virtual absl::StatusOr<ContextRecord> Get(const std::string& tenant, const std::string& name) = 0;
 
-  // The bytes given to Put. NotFound, or DataLoss when they no longer match the digest.
+  // Returns the bytes that were passed to Put. NotFound: there is no such context. DataLoss: the
+  // bytes no longer match the digest.
   virtual absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
                                                   const std::string& name) = 0;
 
-  // The page after the one that gave the token; empty: the first. InvalidArgument for a token that
-  // this store did not issue.
+  // Returns the page that follows the page with this token; the first page for an empty token.
+  // InvalidArgument: the store did not issue the token.
   virtual absl::StatusOr<ContextPage> List(const std::string& tenant, PageLimits limits,
                                            const std::string& page_token) = 0;
 
-  // At most `limit` contexts of all tenants, the most recently created first. Nothing is checked
-  // against checksums.
+  // Returns at most `limit` contexts of all tenants, the most recently created first. Does not
+  // verify checksums.
   virtual absl::StatusOr<std::vector<ContextSummary>> ListNewest(int64_t limit) = 0;
 
-  // Works on a full disk, too. The dataset's file is gone then; within a second the record is
-  // overwritten in the database and gone from its log.
+  // Deletes a context, also on a full disk. The dataset's file is removed unless another context of
+  // the tenant refers to it; a call that still reads the file delays the removal. Within about a
+  // second the record is overwritten in the database and removed from its log.
   virtual absl::Status Delete(const std::string& tenant, const std::string& name) = 0;
 
-  // Removes what can be had again from the same disk, so many bytes of it if there are as many;
-  // returns false if there was nothing. Put asks for that, on any thread, before it says that the
-  // disk is full. Call before the first Put, or when none is running; null: there is nothing.
+  // Removes data on the same disk that can be recomputed, `bytes` bytes if there are as many.
+  // Returns false if there was nothing to remove. Put calls it, on any thread, before it reports a
+  // full disk. Call UseFreeDisk before the first Put, or while no Put is running; null: nothing can
+  // be removed.
   using FreeDisk = std::function<bool(int64_t bytes)>;
   virtual void UseFreeDisk(FreeDisk free_disk) {}
 
-  // Of all tenants.
+  // Totals over all tenants.
   virtual absl::StatusOr<StoreTotals> Totals() = 0;
 
-  // Unavailable while what the store has open is not what lies under its names: it was removed,
-  // moved or replaced, and what would be written would be lost. Put and Delete are then refused.
+  // Returns Unavailable while the store's open files are not the files under their names: they were
+  // removed, moved or replaced, and any write would be lost. Put and Delete then fail with the same
+  // error.
   virtual absl::Status Health() const { return absl::OkStatus(); }
 
-  // Flushes and closes. Later calls answer FailedPrecondition.
+  // Flushes and closes the store. Later calls return FailedPrecondition.
   virtual absl::Status Close() = 0;
 };
 
-// SQLite (WAL, synchronous=FULL) in `folder`/contexts.db for records, and the datasets beside it as
-// content-addressed files, written to a temporary name, fsynced and renamed. Creates the folder if
-// there is none. Refuses (FailedPrecondition or DataLoss, naming the file) a folder that another
-// process has open, a database of another version, a corrupt one, or one that is gone although
-// datasets are there. Removes temporary files that a crash left behind. Dataset files that no
-// record names are moved to `folder`/lost and stay there: the next start with a database that names
-// them takes them back. The file RESERVE keeps room for deletions. A context whose
-// dataset file is gone stays listed, answers DataLoss when it is read, and is mended by a Put of
-// the same content.
+// Opens a store: records in SQLite (WAL, synchronous=FULL) in `folder`/contexts.db, and datasets as
+// content-addressed files next to it, written to a temporary name, fsynced and renamed. Creates the
+// folder if it does not exist. Removes temporary files that a crash left behind. Moves dataset
+// files without a record to `folder`/lost, and keeps them there until a start with a database that
+// refers to them, which restores them. The file RESERVE reserves disk space for deletions. A
+// context whose dataset file is missing remains listed; reading it returns DataLoss, and a Put of
+// the same content repairs it.
+//
+// Returns FailedPrecondition or DataLoss, with the file, if another process has the folder open, or
+// the database has another version, is corrupt, or is missing although there are datasets.
 absl::StatusOr<std::unique_ptr<ContextStore>> OpenSqliteContextStore(const std::string& folder);
 
-// All that would keep OpenSqliteContextStore from opening the folder, as far as it can be found
-// while nothing is changed and another process may have it open: not that one has it, and of a
-// database with a log only what ContextTable::Check says. Reads the whole database.
+// Returns the errors that OpenSqliteContextStore would return for the folder, as far as they can be
+// detected without changing anything and while another process may have the folder open. Does not
+// report that another process has it open. Of the errors of a database with a log, reports only
+// those of ContextTable::Check. Reads the whole database.
 std::vector<absl::Status> CheckContextStore(const std::string& folder);
 
 }  // namespace chorale

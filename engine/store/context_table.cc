@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kApplicationId = 0x43484F52;  // "CHOR"
 constexpr int64_t kSchemaVersion = 1;
 
-// A dataset's row says that its file must exist: it is written after the file and removed before
-// it.
+// A row in `datasets` states that the dataset's file must exist: it is inserted after the file is
+// written, and removed before the file.
 constexpr char kSchema[] = R"sql(
   CREATE TABLE datasets (
     tenant TEXT NOT NULL,
@@ -45,8 +45,8 @@ constexpr char kSelect[] =
     "SELECT tenant, name, model, digest, target, columns, rows, created_ns, bytes,"
     " checksum FROM contexts JOIN datasets USING (tenant, digest) ";
 
-// SQLite checks the structure of its pages but not the bytes of a row. One flipped bit must not
-// hand a context to another tenant or another model.
+// SQLite checks the structure of its pages but not the bytes of a row. A flipped bit must not
+// assign a context to another tenant or model.
 std::string RecordChecksum(const ContextRecord& record, absl::string_view columns) {
   std::string text;
   for (const absl::string_view field :
@@ -89,7 +89,7 @@ class Transaction {
  public:
   explicit Transaction(SqliteConnection& connection) : connection_(connection) {}
   ~Transaction() {
-    // Fails when SQLite has rolled back by itself, as it does when the disk is full.
+    // Fails if SQLite has already rolled back, as on a full disk.
     if (begun_ && !committed_) connection_.Execute("ROLLBACK").IgnoreError();
   }
   Transaction(const Transaction&) = delete;
@@ -115,7 +115,7 @@ class Transaction {
 }  // namespace
 
 int64_t StoredContext::bytes() const {
-  // For the numbers, and for what a message adds to names: "contexts/", tags, lengths.
+  // For the numbers, and for the parts that a message adds to names: "contexts/", tags, lengths.
   constexpr int64_t kOthers = 256;
   return static_cast<int64_t>(record.tenant.size() + record.name.size() + record.model.size() +
                               record.digest.size() + record.target.size() + json.size() +
@@ -198,8 +198,8 @@ absl::Status ContextTable::CheckIdentity() {
 }
 
 absl::Status ContextTable::CheckPages() {
-  // Not quick_check: this one also compares tables with their indices, which hold every name and
-  // digest a second time. Files are removed according to these.
+  // integrity_check, unlike quick_check, also compares tables with their indices, which contain
+  // every name and digest again. The server removes files according to the indices.
   SqliteStatement check(*connection_, "PRAGMA integrity_check(1)");
   ASSIGN_OR_RETURN(bool row, check.Step());
   const std::string verdict = row ? check.Text(0) : "no result";
@@ -279,7 +279,7 @@ absl::Status ContextTable::RemoveRows(const std::string& tenant, const std::stri
   ASSIGN_OR_RETURN(bool row, context.Step());
   if (!row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
   const std::string digest = context.Text(0);
-  // To its end: SQLite refuses a commit while a statement is running.
+  // Runs to its end: SQLite rejects a commit while a statement is running.
   RETURN_IF_ERROR(context.Run());
 
   SqliteStatement dataset(*connection_,

@@ -16,68 +16,69 @@
 
 namespace chorale {
 
-// A record as the database keeps it: what stands in `json`, some 100 bytes a column, is neither
-// parsed nor checked yet.
+// A record as stored in the database. `json`, about 100 bytes per column, is neither parsed nor
+// checked.
 struct StoredContext {
-  ContextRecord record;  // but for what ColumnsFromJson fills
+  ContextRecord record;  // without the fields that ColumnsFromJson fills
   std::string json;
   std::string checksum;
 
-  // What a page counts.
+  // The size that counts towards PageLimits::bytes.
   int64_t bytes() const;
 };
 
-// DataLoss, naming the database `path`, when it is damaged.
+// Parses a stored record. Returns DataLoss, with the path of the database, if it is damaged.
 absl::StatusOr<ContextRecord> ParseContext(StoredContext stored, const std::string& path);
 
-// Not thread-safe: its owner serialises all calls. A change is durable once its function has
-// returned Ok.
+// Not thread-safe: the owner serialises all calls. A change is durable when its function has
+// returned OK.
 class ContextTable {
  public:
   enum class IfNew { kCreate, kRefuse };
 
-  // Opens the database. One that is missing or empty gets its schema, or is refused. Errors name
-  // the file: FailedPrecondition: made by something else or by another version. DataLoss: corrupt,
-  // or refused because it is new.
+  // Opens the database. If it is missing or empty, creates the schema or fails, according to
+  // `if_new`. Errors contain the path. FailedPrecondition: another program or version created the
+  // file. DataLoss: the database is corrupt, or is missing or empty with IfNew::kRefuse.
   static absl::StatusOr<std::unique_ptr<ContextTable>> Open(const std::string& path, IfNew if_new);
 
-  // The errors of Open, as far as they can be found while nothing is changed and another process
-  // may have the database open. Where there is a log, which may be newer than the file, only what a
-  // log cannot put right: that the file is of something else or of another version.
+  // Returns the errors of Open, as far as they can be detected without changing anything and while
+  // another process may have the database open. If there is a log, which may be newer than the
+  // file, reports only errors that a log cannot repair: that the file belongs to another program or
+  // version.
   static absl::Status Check(const std::string& path, IfNew if_new);
 
-  // NotFound when there is none.
+  // Returns NotFound if there is no such record.
   absl::StatusOr<StoredContext> Read(const std::string& tenant, const std::string& name);
 
-  // The same, parsed.
+  // Read, then ParseContext.
   absl::StatusOr<ContextRecord> Find(const std::string& tenant, const std::string& name);
 
   // REQUIRES: no record of that tenant and name.
   absl::Status Insert(const ContextRecord& record);
 
-  // NotFound when there is none.
+  // Returns NotFound if there is no such record.
   absl::Status Remove(const std::string& tenant, const std::string& name);
 
-  // Whether any of the tenant's records names the dataset.
+  // Whether any of the tenant's records refers to the dataset.
   absl::StatusOr<bool> Names(const std::string& tenant, const std::string& digest);
 
   struct Page {
     std::vector<StoredContext> contexts;  // by name
-    bool last = true;                     // there are no more
+    bool last = true;                     // no further contexts follow
   };
-  // The contexts after `after`, by name.
+  // Returns the contexts whose names follow `after`, in the order of names.
   absl::StatusOr<Page> List(const std::string& tenant, const std::string& after, PageLimits limits);
 
-  // Moves what the log of the database holds into the database and empties the log. False when
-  // another process, such as a backup, reads from it.
+  // Moves the content of the database's log into the database and empties the log. Returns false if
+  // another process, such as a backup, reads from the log.
   absl::StatusOr<bool> EmptyLog();
 
   absl::StatusOr<StoreTotals> Totals();
   absl::StatusOr<StoreTotals> TotalsOf(const std::string& tenant);
-  // At most `count` contexts of all tenants, the most recently created first.
+  // Returns at most `count` contexts of all tenants, the most recently created first.
   absl::StatusOr<std::vector<ContextSummary>> ListNewest(int64_t count);
 
-  // (tenant, digest) of every dataset that a record names.
+  // (tenant, digest) of every dataset that a record refers to.
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> AllDatasets();
 
  private:

@@ -50,7 +50,7 @@ absl::StatusOr<std::set<std::string>> ListFolder(const std::string& path) {
   return names;
 }
 
-// Removes a temporary file unless told that it is in place.
+// Removes a temporary file unless SetRenamed was called.
 class IncomingFile {
  public:
   explicit IncomingFile(std::string path) : path_(std::move(path)) {}
@@ -120,7 +120,7 @@ absl::Status DatasetFiles::EnsureShard(const std::string& key) {
   if (mkdir(shard.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError(errno, "create the folder", shard);
   }
-  // Also if it exists: its creator may have crashed before this.
+  // Sync also an existing folder: its creator may have crashed before the sync.
   RETURN_IF_ERROR(SyncFolder(folder_));
   shards_.insert(shard);
   return absl::OkStatus();
@@ -190,7 +190,7 @@ absl::Status DatasetFiles::SetAside(const std::string& key) {
   RETURN_IF_ERROR(MakeFolder(lost_));
   const std::string path = Path(key);
   const std::string lost = LostPath(key);
-  // The modification time says when it was moved here.
+  // The modification time records when the file was moved to `lost`.
   if (utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) != 0) {
     return FileError(errno, "set the date", path);
   }
@@ -225,7 +225,7 @@ absl::StatusOr<std::set<std::string>> DatasetFiles::List() const {
   std::set<std::string> keys;
   ASSIGN_OR_RETURN(std::set<std::string> shards, ListFolder(folder_));
   for (const std::string& shard : shards) {
-    // Other files here are not the store's: leave them.
+    // Other files do not belong to the store: keep them.
     if (shard.size() != kShardDigits || !IsLowerHex(shard)) continue;
     ASSIGN_OR_RETURN(std::set<std::string> names, ListFolder(absl::StrCat(folder_, "/", shard)));
     for (const std::string& name : names) {

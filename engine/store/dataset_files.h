@@ -17,43 +17,45 @@
 namespace chorale {
 
 // A file's key: SHA-256 of tenant, a zero byte and the dataset's digest, in hex. Two tenants with
-// the same content have two files: nothing is shared between tenants, not even by chance.
+// the same content have two files: tenants share no data.
 std::string DatasetKey(absl::string_view tenant, absl::string_view digest);
 
-// `folder`/<first 2 digits of the key>/<key>.dataset, written as `folder`/incoming/<key>.<n>,
-// fsynced, and renamed. A file under its final name is therefore always complete.
+// A file is `folder`/<first 2 digits of the key>/<key>.dataset. It is written as
+// `folder`/incoming/<key>.<n>, fsynced, and renamed, so a file under its final name is always
+// complete.
 //
-// A file that no record names is moved to another folder, `lost`, as <key>.dataset, and kept there:
-// the data are somebody's, and a date would say nothing, since a clock may be wrong.
+// A file without a record is moved to another folder, `lost`, as <key>.dataset, and kept there: the
+// data belong to a user, and the age of a file is no criterion, because a clock may be wrong.
 //
-// Thread-safe; no two calls with the same key may run at the same time unless both are Read.
+// Thread-safe; calls with the same key must not run at the same time, except Read.
 class DatasetFiles {
  public:
-  // Both folders on one file system.
+  // REQUIRES: both folders are on one file system.
   DatasetFiles(std::string folder, std::string lost)
       : folder_(std::move(folder)), lost_(std::move(lost)) {}
 
   // Creates `folder` and empties incoming/.
   absl::Status Open();
 
-  // Returns when the file is durable. Replaces an existing file, and so repairs a damaged one.
-  // ResourceExhausted: the disk is full. Internal: other I/O errors.
+  // Writes the file, and returns when it is durable. Replaces an existing file, and so repairs a
+  // damaged one. ResourceExhausted: the disk is full. Internal: other I/O errors.
   absl::Status Write(const std::string& key, absl::string_view dataset);
 
-  // DataLoss when the file is missing, or its size or digest is not the one given.
+  // Returns DataLoss if the file is missing, or its size or digest is not the given one.
   absl::StatusOr<std::string> Read(const std::string& key, int64_t bytes,
                                    const std::string& digest) const;
 
-  // Ok also when there is no such file.
+  // Returns OK also if there is no such file.
   absl::Status Remove(const std::string& key);
 
-  // Moves the file to `lost`, or back. TakeBack returns false if it is not there.
+  // SetAside moves the file to `lost`. TakeBack moves it back, and returns false if it is not
+  // there.
   absl::Status SetAside(const std::string& key);
   absl::StatusOr<bool> TakeBack(const std::string& key);
-  // Removes the file from `lost`, and logs that. Ok also when it is not there.
+  // Removes the file from `lost`, and logs the removal. Returns OK also if it is not there.
   absl::Status ForgetLost(const std::string& key);
 
-  // What lies in `lost`.
+  // The files in `lost`.
   struct Lost {
     int64_t files = 0;
     int64_t bytes = 0;
@@ -67,7 +69,7 @@ class DatasetFiles {
   std::string ShardFolder(const std::string& key) const;
   std::string Path(const std::string& key) const;
   std::string LostPath(const std::string& key) const;
-  // Creates the folder that holds `key`, durably.
+  // Durably creates the folder that contains `key`.
   absl::Status EnsureShard(const std::string& key) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status WriteIncoming(const std::string& path, absl::string_view dataset);
 

@@ -22,7 +22,7 @@ absl::Status DiskFullError() {
                     "DISK_FULL");
 }
 
-// Makes the blocks of the file's first `bytes` bytes its own.
+// Allocates the disk blocks of the first `bytes` bytes of the file.
 absl::Status Allocate(const std::string& path, int64_t bytes) {
   const FileDescriptor file(
       open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
@@ -40,9 +40,9 @@ DiskRoom::DiskRoom(std::string reserve)
     : reserve_(std::move(reserve)), attempt_(absl::StrCat(reserve_, ".attempt")) {}
 
 absl::Status DiskRoom::Open() {
-  unlink(attempt_.c_str());  // of a process that was killed
+  unlink(attempt_.c_str());  // left by a killed process
   absl::Status taken = Allocate(reserve_, kReserveBytes);
-  // An earlier process may have left the reserve on a disk without another byte.
+  // The reserve may exist from an earlier process on a disk that is otherwise full.
   if (taken.ok()) taken = Allocate(attempt_, kOpeningBytes);
   unlink(attempt_.c_str());
   if (!absl::IsResourceExhausted(taken)) return taken;
@@ -62,7 +62,7 @@ absl::Status DiskRoom::CheckRoom() {
 
 bool DiskRoom::TakeReserve() {
   if (!Allocate(reserve_, kReserveBytes).ok()) return false;
-  // A quota shows only in an attempt.
+  // A disk quota is detectable only by an allocation.
   const bool room = Allocate(attempt_, kReserveBytes).ok();
   unlink(attempt_.c_str());
   return room;

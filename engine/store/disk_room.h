@@ -1,4 +1,4 @@
-// Room on the disk of a store: a reserve for deletions, and whether new data are taken.
+// Manages the disk space of a store: a reserve for deletions, and whether new data are accepted.
 #ifndef CHORALE_ENGINE_STORE_DISK_ROOM_H_
 #define CHORALE_ENGINE_STORE_DISK_ROOM_H_
 
@@ -12,52 +12,54 @@
 
 namespace chorale {
 
-// A deletion also writes: on a full disk nothing could be deleted, and nothing would ever make
-// room. So a file of kReserveBytes is kept, whose blocks are given back to the disk when a deletion
-// finds it full, and taken again when there is room.
+// A deletion also writes to the disk. Without a reserve, no context could be deleted on a full
+// disk. So the store keeps a file of kReserveBytes. Its blocks are released when a deletion finds
+// the disk full, and allocated again when there is free space.
 //
-// Full is a state: from the first write that found no room until there is room again, which
-// CheckRoom looks for. Meanwhile new data are refused before anything is written.
+// The disk counts as full from the first write that fails for lack of space until CheckRoom finds
+// free space. Meanwhile new data are rejected before anything is written.
 //
 // Thread-safe.
 class DiskRoom {
  public:
-  // More than the log of the database grows by while the largest record is deleted.
+  // Exceeds the growth of the database's log while the largest record is deleted.
   static constexpr int64_t kReserveBytes = 1 << 20;
-  // What opening the store writes: the log of the database and its index, which SQLite allocates.
+  // Written when the store is opened: the log of the database and its index, which SQLite
+  // allocates.
   static constexpr int64_t kOpeningBytes = 256 << 10;
   static constexpr absl::Duration kRetryDelay = absl::Seconds(10);
 
   // `reserve` is the path of the file, in a folder that exists.
   explicit DiskRoom(std::string reserve);
 
-  // Creates the file. The disk is full from the start if there is no room for it and kOpeningBytes.
+  // Creates the file. The disk counts as full from the start if there is no space for the file and
+  // kOpeningBytes.
   absl::Status Open();
 
-  // Ok if new data may be written, else the error for the caller: ResourceExhausted with reason
-  // DISK_FULL and a retry delay. While the disk is full, tries to take the reserve, and as much
-  // beside it.
+  // Returns OK if new data may be written, else the error for the caller: ResourceExhausted with
+  // reason DISK_FULL and a retry delay. While the disk is full, tries to allocate the reserve and
+  // as much space in addition.
   absl::Status CheckRoom();
 
-  // To be told that a write found no room. Returns the error for the caller; `cause`, which names
-  // paths, goes to the log.
+  // Call when a write found no free space. Returns the error for the caller. `cause`, which
+  // contains paths, is logged.
   absl::Status Full(const absl::Status& cause);
 
-  // Gives the reserve back to the disk; CheckRoom takes it again.
+  // Releases the reserve; CheckRoom allocates it again.
   void Release();
-  // Takes as much of the reserve as there is room for, at least half of it or none. For a disk that
-  // stays full, so that nobody else gets what Release gave back.
+  // Allocates as much of the reserve as there is space for, at least half of it, or none. Call it
+  // on a disk that stays full, so that no other process uses the space that Release freed.
   void TakeWhatIsLeft();
 
   bool full() const;
 
  private:
-  // Whether the reserve is taken and there is room beside it.
+  // Allocates the reserve. Returns whether there is as much free space in addition.
   bool TakeReserve() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetFull(const absl::Status& cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string reserve_;
-  const std::string attempt_;  // a file that exists for a moment, to see whether there is room
+  const std::string attempt_;  // a temporary file that tests for free space
   mutable Mutex mutex_;
   bool full_ ABSL_GUARDED_BY(mutex_) = false;
 };

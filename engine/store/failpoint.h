@@ -1,4 +1,4 @@
-// Points where tests can make a step of the store fail, or end the process.
+// Points at which tests can make a step of the store fail, or end the process.
 #ifndef CHORALE_ENGINE_STORE_FAILPOINT_H_
 #define CHORALE_ENGINE_STORE_FAILPOINT_H_
 
@@ -6,14 +6,14 @@
 
 namespace chorale {
 
-// Called before the durable step that `step` names; returns the errno that the step is to fail
-// with, or 0 to let it happen. May end the process. Thread-safe.
+// Called before the durable step `step`. Returns the errno with which the step fails, or 0 to
+// continue. May end the process. Thread-safe.
 using StoreFailpoint = int (*)(const char* step);
 
 // For tests only; null, the default, turns failpoints off.
 void SetStoreFailpoint(StoreFailpoint failpoint);
 
-// The failpoint's result for `step`; 0 without one.
+// Returns the failpoint's result for `step`; 0 if no failpoint is set.
 int AtFailpoint(const char* step);
 
 // The names of all steps, in the order in which a Put and then a Delete reach them.

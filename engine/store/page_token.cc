@@ -26,13 +26,13 @@ std::string MakePageToken(absl::string_view tenant, absl::string_view last_name)
 absl::StatusOr<std::string> ReadPageToken(absl::string_view tenant, absl::string_view token) {
   if (token.empty()) return "";
   std::string content;
-  // The length first: a hostile token may be as long as a message.
+  // Check the length first: a hostile token may be as long as a message.
   const bool readable = token.size() <= 2 * (kChecksumDigits + kMaxNameBytes) &&
                         absl::WebSafeBase64Unescape(token, &content) &&
                         content.size() > kChecksumDigits;
   if (readable) {
     const std::string name = content.substr(kChecksumDigits);
-    // Comparing whole tokens also refuses other spellings of the same base64.
+    // The comparison of whole tokens also rejects other spellings of the same base64.
     if (MakePageToken(tenant, name) == token) return name;
   }
   return InvalidField("page_token", "was not returned by an earlier page of this list");

@@ -28,7 +28,7 @@ absl::Status NoRegularFile(const std::string& path) {
   return absl::DataLossError(absl::StrCat(path, ": is not a regular file"));
 }
 
-enum class WithoutLocks { kFail, kProceed };  // on a file system that has no locks of this kind
+enum class WithoutLocks { kFail, kProceed };  // if the file system does not support such a lock
 
 absl::Status Lock(const FileDescriptor& file, const std::string& path, WithoutLocks without) {
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -42,7 +42,7 @@ absl::Status Lock(const FileDescriptor& file, const std::string& path, WithoutLo
   return absl::OkStatus();
 }
 
-// The folder that holds `path`. REQUIRES: no trailing slash.
+// The parent folder of `path`. REQUIRES: no trailing slash.
 std::string ParentOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -72,7 +72,7 @@ absl::StatusOr<FileDescriptor> OpenToRead(const std::string& path) {
   FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.valid()) {
     if (errno == ENOENT) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
-    // A link; a socket; a device without a driver.
+    // A symbolic link, a socket, or a device without a driver.
     if (errno == ELOOP || errno == ENXIO || errno == ENODEV) return NoRegularFile(path);
     return FileError(errno, "open", path);
   }
@@ -138,7 +138,8 @@ absl::StatusOr<FileDescriptor> LockFile(const std::string& path) {
 absl::StatusOr<FileDescriptor> LockFolder(const std::string& path) {
   FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) return absl::FailedPreconditionError(Describe(errno, "open", path));
-  // Network file systems lock only what is open for writing, and no folder can be.
+  // Network file systems lock only files that are open for writing, and a folder cannot be opened
+  // for writing.
   RETURN_IF_ERROR(Lock(folder, path, WithoutLocks::kProceed));
   return folder;
 }

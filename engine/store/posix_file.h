@@ -1,4 +1,4 @@
-// The few POSIX calls that durable files need, with errors that name the path.
+// POSIX calls for durable files, with errors that contain the path.
 #ifndef CHORALE_ENGINE_STORE_POSIX_FILE_H_
 #define CHORALE_ENGINE_STORE_POSIX_FILE_H_
 
@@ -15,46 +15,48 @@
 
 namespace chorale {
 
-// ResourceExhausted when the disk or a quota is full, else Internal: "`path`: cannot `action`:
-// why".
+// Returns ResourceExhausted if the disk or a quota is full, else Internal, with the message
+// "`path`: cannot `action`: reason".
 absl::Status FileError(int error, absl::string_view action, absl::string_view path);
 
-// Writes all bytes, however often write() has to be called.
+// Writes all bytes, with as many calls of write() as necessary.
 absl::Status WriteAll(const FileDescriptor& file, absl::string_view bytes, const std::string& path);
 
-// Opens a regular file to read it. NotFound when there is none; DataLoss for anything else of that
-// name, such as a link or a FIFO, which is not waited for.
+// Opens a regular file to read it. Returns NotFound if it does not exist, and DataLoss for another
+// kind of file, such as a link or a FIFO. Does not block on a FIFO.
 absl::StatusOr<FileDescriptor> OpenToRead(const std::string& path);
 
-// Reads a regular file of exactly `bytes` bytes. NotFound when there is none; DataLoss when it is
-// something else, or its size differs (nothing is allocated then).
+// Reads a regular file of exactly `bytes` bytes. Returns NotFound if it does not exist, and
+// DataLoss if it is not a regular file or has another size; memory is allocated only if the size
+// matches.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, int64_t bytes);
 
 // Flushes a folder's entries, so that names created, renamed or removed in it survive a crash.
 absl::Status SyncFolder(const std::string& path);
 
-// Creates a folder that only its owner may enter, and those above it, durably; no-op where it
-// exists. FailedPrecondition when it cannot be, for example because a file is in the way.
+// Durably creates a folder that only its owner may enter, and its parents; no-op if it exists.
+// Returns ResourceExhausted if the disk is full, and FailedPrecondition for any other reason, such
+// as a file of the same name.
 absl::Status MakeFolder(const std::string& path);
 
-// Locks the file `path`, created if need be, for this process until the descriptor is closed.
-// FailedPrecondition when another holder has it.
+// Locks the file `path` for this process until the descriptor is closed. Creates the file if
+// necessary. Returns FailedPrecondition if another process holds the lock.
 absl::StatusOr<FileDescriptor> LockFile(const std::string& path);
 
-// The same for a folder that exists, where its file system can.
+// Like LockFile, for an existing folder. Does nothing if its file system does not support the lock.
 absl::StatusOr<FileDescriptor> LockFolder(const std::string& path);
 
-// FailedPrecondition, naming it, if any part of the path is a link.
+// Returns FailedPrecondition, with the link, if any part of the path is a symbolic link.
 absl::Status RefuseLinks(const std::string& path);
 
-// Tells a file or folder from another one that has taken its name.
+// Distinguishes a file or folder from another one that replaced it under its name.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
   bool operator==(const FileIdentity&) const = default;
 };
 
-// Nothing when there is nothing of that name.
+// Returns nullopt if nothing has this name.
 std::optional<FileIdentity> IdentityOf(const std::string& path);
 
 }  // namespace chorale

@@ -1,4 +1,4 @@
-// A task that is asked for often and run seldom.
+// A task that is requested often and runs at a limited rate.
 #ifndef CHORALE_ENGINE_STORE_RATE_LIMITED_TASK_H_
 #define CHORALE_ENGINE_STORE_RATE_LIMITED_TASK_H_
 
@@ -11,13 +11,13 @@
 
 namespace chorale {
 
-// Runs the task on a thread of its own after it was asked for: at once, but no sooner than `period`
-// after the last run began. What is asked for meanwhile is one run.
+// Runs the task on its own thread after a call of Ask: at once, but not sooner than `period` after
+// the start of the last run. Calls of Ask before a run are combined.
 //
-// Thread-safe; the destructor waits for a run, and drops what was asked for.
+// Thread-safe. The destructor waits for a current run, and discards requests.
 class RateLimitedTask {
  public:
-  // `task` returns whether it is done; if not, it runs again.
+  // `task` returns whether it is complete; if not, it runs again.
   RateLimitedTask(absl::Duration period, std::function<bool()> task);
   ~RateLimitedTask();
   RateLimitedTask(const RateLimitedTask&) = delete;

@@ -18,7 +18,7 @@
 namespace chorale {
 namespace {
 
-// A backup tool may hold the database for a moment.
+// A backup tool may lock the database for a moment.
 constexpr int kBusyMilliseconds = 5000;
 
 constexpr mode_t kOwnerOnly = 0600;
@@ -52,9 +52,9 @@ absl::StatusCode CodeOf(int extended, int system_error) {
   }
 }
 
-// Makes the database, and the files beside it, readable for their owner only, as the datasets are:
-// it has the names of contexts and columns. SQLite gives files that it makes later the same mode.
-// Does not open what is there: to close it again would take the locks of other connections away.
+// Restricts the database and its auxiliary files to their owner, like the datasets, because the
+// database contains names of contexts and columns. SQLite creates further files with the same mode.
+// Does not open existing files: closing them would release the locks of other connections.
 void RestrictToOwner(const std::string& path) {
   const int created = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
   if (created >= 0) {
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::Open(const s
 
 absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::OpenUnchanged(
     const std::string& path) {
-  // What has a meaning in the address of a file.
+  // Characters with a meaning in a file URI.
   const std::string escaped = absl::StrReplaceAll(path, {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}});
   return OpenAs(path, absl::StrCat("file:", escaped, "?immutable=1"),
                 SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<SqliteConnection>> SqliteConnection::OpenAs(const
   if (result != SQLITE_OK) return connection->Error("open");
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, kBusyMilliseconds);
-  // A damaged file must not make the library do more than read rows.
+  // Defences against a malicious or damaged file.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   return connection;

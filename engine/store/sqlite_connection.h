@@ -13,28 +13,29 @@ struct sqlite3;
 
 namespace chorale {
 
-// Owns the connection. Not thread-safe: its owner serialises all use, also of its statements.
+// Owns the connection. Not thread-safe: the owner serialises all use of the connection and its
+// statements.
 class SqliteConnection {
  public:
-  // Opens `path`, creating an empty database where there is none.
+  // Opens `path`, and creates an empty database if there is none.
   static absl::StatusOr<std::unique_ptr<SqliteConnection>> Open(const std::string& path);
-  // Opens a database that is there, only to read, and changes nothing, also of the files beside it:
-  // what a log holds is not seen. Another process may use the database; while it writes to the file
-  // itself, what is read may be torn.
+  // Opens an existing database read-only, without any change to its files. The content of a log is
+  // not visible. Another process may use the database; while it writes to the database file itself,
+  // reads may be torn.
   static absl::StatusOr<std::unique_ptr<SqliteConnection>> OpenUnchanged(const std::string& path);
   ~SqliteConnection();
   SqliteConnection(const SqliteConnection&) = delete;
   SqliteConnection& operator=(const SqliteConnection&) = delete;
 
-  // Runs one or more statements that yield no rows of interest.
+  // Runs one or more statements and ignores their rows.
   absl::Status Execute(const std::string& sql);
 
-  // Moves what the write-ahead log holds into the database and cuts the log to length zero. False,
-  // at once, when another process uses it.
+  // Moves the content of the write-ahead log into the database and truncates the log to zero bytes.
+  // Returns false without waiting if another process uses the log.
   absl::StatusOr<bool> EmptyLog();
 
-  // Why the last call failed, with the file's name:
-  //   DataLoss            corrupt, cut short, or no database
+  // The error of the last call, with the path:
+  //   DataLoss            corrupt, truncated, or not a database
   //   ResourceExhausted   the disk is full
   //   FailedPrecondition  cannot be opened or written; locked by another process
   //   Internal            everything else
@@ -44,7 +45,7 @@ class SqliteConnection {
   const std::string& path() const { return path_; }
 
  private:
-  // `name` is the path, or an address with parameters.
+  // `name` is the path, or a URI with parameters.
   static absl::StatusOr<std::unique_ptr<SqliteConnection>> OpenAs(const std::string& path,
                                                                   const std::string& name,
                                                                   int flags);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kMaxPageSize = 1000;
 
-// After a deletion the log is emptied at once, but no more often than this.
+// The minimum interval between two times at which the log is emptied after deletions.
 constexpr absl::Duration kLogEmptyingPeriod = absl::Milliseconds(500);
 
 constexpr int kAttemptsOnFullDisk = 5;
@@ -51,7 +51,7 @@ absl::Status NoContext(const std::string& name) {
 
 }  // namespace
 
-// Keeps a dataset's file from being removed while a call is busy with it.
+// Keeps a dataset's file from being removed while a call uses it.
 class SqliteContextStore::Pin {
  public:
   Pin(SqliteContextStore& store, DatasetId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(store.mutex_)
@@ -78,14 +78,15 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
   ASSIGN_OR_RETURN(FileDescriptor folder_lock, LockFolder(folder));
   auto room = std::make_unique<DiskRoom>(paths.reserve);
   RETURN_IF_ERROR(room->Open());
-  // What opening writes must find room, so that a server starts on a full disk and can delete.
+  // Free space for the writes of opening the store, so that a server starts on a full disk and can
+  // delete contexts.
   if (room->full()) room->Release();
   auto files = std::make_unique<DatasetFiles>(paths.datasets, paths.lost);
   RETURN_IF_ERROR(files->Open());
   ASSIGN_OR_RETURN(std::set<std::string> present, files->List());
 
-  // A new database beside datasets means that the old one was lost. To continue would move all
-  // datasets to `lost`.
+  // A new database next to existing datasets means that the old database was lost. The server
+  // refuses to continue, which would move all datasets to `lost`.
   ASSIGN_OR_RETURN(
       std::unique_ptr<ContextTable> table,
       ContextTable::Open(paths.database, present.empty() ? ContextTable::IfNew::kCreate
@@ -136,8 +137,8 @@ absl::Status SqliteContextStore::MatchFiles(std::set<std::string> files) {
           key);
       continue;
     }
-    // The other contexts are worth serving. Reading this one answers DataLoss, and registering
-    // it again repairs it.
+    // Serve the other contexts. Reading this context returns DataLoss, and a new registration
+    // repairs it.
     spdlog::error("the dataset {} of tenant {} is missing; the server cannot read its contexts",
                   digest, QuoteName(tenant));
   }
@@ -194,7 +195,7 @@ absl::Status SqliteContextStore::Health() const {
 absl::Status SqliteContextStore::ForCaller(const absl::Status& status) {
   if (!ExceededQuota(status).empty()) return status;
   if (absl::IsResourceExhausted(status)) return room_->Full(status);
-  // SQLite's: locked by another process, or not to be written.
+  // From SQLite: locked by another process, or not writable.
   if (!absl::IsFailedPrecondition(status) || status == ClosedError()) return status;
   spdlog::error("the context store cannot be used: {}", status.ToString());
   return absl::UnavailableError("the server's context store is unavailable at the moment");
@@ -259,24 +260,25 @@ absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord&
     if (before == PutOutcome::kCreated) RETURN_IF_ERROR(CheckQuota(record, quota));
     pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
   }
-  // kUnchanged promises that the dataset is there, so a damaged or missing file is repaired.
+  // kUnchanged guarantees that the dataset exists, so a damaged or missing file is repaired.
   const bool intact = before == PutOutcome::kUnchanged &&
                       files_->Read(key, record.dataset_bytes, record.digest).ok();
   if (!intact) RETURN_IF_ERROR(WriteDataset(key, dataset));
   {
-    // Another call may have put or deleted the name meanwhile.
+    // Another call may have registered or deleted the name in the meantime.
     MutexLock lock(&mutex_);
     absl::StatusOr<PutOutcome> outcome = Compare(record);
     if (!outcome.ok() || *outcome == PutOutcome::kUnchanged) return outcome;
     RETURN_IF_ERROR(CheckQuota(record, quota));
     if (absl::Status s = InsertRecord(record); !s.ok()) {
-      // A commit that failed in its fsync may yet turn out to have happened when the database is
-      // next opened. Until then its file stays. A full disk is no such case.
+      // A commit that failed in its fsync may prove to be durable when the database is next opened.
+      // Until then its file is kept. A full disk does not have this effect.
       if (!absl::IsResourceExhausted(s)) doubtful_.insert(key);
       return s;
     }
     if (const int error = AtFailpoint("put_committed")) return FileError(error, "write", key);
-    // A copy in `lost` would outlive the context's deletion. If this fails, the next Open tries.
+    // A copy in `lost` would outlive the context's deletion. If this fails, the next Open tries
+    // again.
     files_->ForgetLost(key).IgnoreError();
   }
   return PutOutcome::kCreated;
@@ -370,7 +372,7 @@ absl::StatusOr<StoreTotals> SqliteContextStore::Totals() {
   if (fstatvfs(locks_.file.get(), &disk) == 0) {
     totals->disk_free_bytes = static_cast<int64_t>(disk.f_bavail * disk.f_frsize);
   }
-  // A full disk is looked at again, so that the end of it shows without a registration.
+  // Check a full disk again, so that free space is detected without a registration.
   totals->disk_full = !room_->CheckRoom().ok();
   return totals;
 }
@@ -392,14 +394,15 @@ absl::Status SqliteContextStore::Delete(const std::string& tenant, const std::st
     deleted = Remove(tenant, name);
   }
   if (!deleted.ok()) return ForCaller(deleted);
-  room_->CheckRoom().IgnoreError();  // takes the reserve again
+  room_->CheckRoom().IgnoreError();  // allocates the reserve again
   return Health();
 }
 
 absl::Status SqliteContextStore::Remove(const std::string& tenant, const std::string& name) {
   absl::StatusOr<ContextRecord> record = table_->Find(tenant, name);
   if (absl::IsNotFound(record.status())) return NoContext(name);
-  // A record that cannot be read can still be deleted; Open finds its dataset later.
+  // A record that cannot be read can be deleted nevertheless; the next Open moves its dataset to
+  // `lost`.
   absl::Status removed = table_->Remove(tenant, name);
   if (absl::IsResourceExhausted(removed)) removed = RemoveOnFullDisk(tenant, name, removed);
   RETURN_IF_ERROR(removed);
@@ -412,8 +415,8 @@ absl::Status SqliteContextStore::Remove(const std::string& tenant, const std::st
 
 absl::Status SqliteContextStore::RemoveOnFullDisk(const std::string& tenant,
                                                   const std::string& name, absl::Status failure) {
-  // Registrations that began before the disk was full may take what is given back; they fail soon,
-  // and remove what they wrote.
+  // Registrations that began before the disk was full may use the released space. They fail soon,
+  // and remove the files that they wrote.
   for (int attempt = 0; absl::IsResourceExhausted(failure); ++attempt) {
     if (attempt == kAttemptsOnFullDisk) return failure;
     if (attempt > 0) absl::SleepFor(kPauseOnFullDisk);
@@ -421,7 +424,7 @@ absl::Status SqliteContextStore::RemoveOnFullDisk(const std::string& tenant,
     room_->Release();
     failure = table_->Remove(tenant, name);
   }
-  // The log has grown by what the reserve gave.
+  // The log has grown into the space of the reserve.
   if (absl::Status emptied = table_->EmptyLog().status(); !emptied.ok()) {
     spdlog::warn("the disk is full, and the log of the database cannot be emptied: {}",
                  emptied.ToString());
@@ -448,7 +451,7 @@ absl::Status SqliteContextStore::Close() {
     while (!pins_.empty()) unpinned_.Wait(&mutex_);
     log_emptier = std::move(log_emptier_);
   }
-  log_emptier.reset();  // without the mutex, which it may wait for
+  log_emptier.reset();  // without the mutex, which its thread may wait for
   MutexLock lock(&mutex_);
   table_.reset();
   locks_.file.Reset();

@@ -24,18 +24,19 @@
 
 namespace chorale {
 
-// What keeps acknowledged contexts safe and the folder clean:
-//   - Put makes the file durable before the record; Delete removes the record before the file. So
-//     a record's file always exists, and a crash leaves at most a file that no record names.
-//   - A call pins the dataset that it works on. Its file is removed by Delete or, if pinned then,
-//     with the last pin, provided that no record names it.
-//   - Open removes temporary files, and moves datasets that no record names to `lost`. A crash
-//     leaves at most one for each call in flight; but a database that was damaged, or restored from
-//     a copy, may lack contexts that were acknowledged, and the two cannot be told apart.
-//   - A dataset that a record names has no copy in `lost`: Delete removes every copy.
-//   - Before a change and after it, the database and the folder of datasets must still be those
-//     that were opened: nothing is acknowledged that lies in files without a name.
-//   - A deletion that finds the disk full is done in the room that DiskRoom keeps.
+// The rules that keep acknowledged contexts safe and the folder clean:
+//   - Put makes the file durable before the record; Delete removes the record before the file. So a
+//     record's file always exists, and a crash leaves at most a file without a record.
+//   - A call pins the dataset that it uses. If no record refers to the dataset any longer, Delete
+//     removes the file, or, if the dataset is pinned, the release of the last pin does.
+//   - Open removes temporary files, and moves datasets without a record to `lost`. A crash leaves
+//     at most one such file for each call in flight. But a database that was damaged, or restored
+//     from a copy, may also lack acknowledged contexts, and Open cannot distinguish the two cases.
+//   - A dataset with a record has no copy in `lost`, so that Delete removes every copy.
+//   - Put and Delete verify before and after a change that the database and the folder of datasets
+//     are still those that Open opened. So no change is acknowledged that exists only in files
+//     without a name.
+//   - A deletion that finds the disk full uses the reserve of DiskRoom.
 //
 // Thread-safe. Files are read and written, and records parsed, without the mutex, so that a large
 // dataset or a wide table delays no other call; the mutex guards the database and the pins. Close
@@ -69,7 +70,7 @@ class SqliteContextStore : public ContextStore {
 
   struct Locks {
     FileDescriptor file;    // LOCK
-    FileDescriptor folder;  // in case somebody removes the file
+    FileDescriptor folder;  // in case an operator removes the file
   };
 
   SqliteContextStore(const StorePaths& paths, Locks locks, std::unique_ptr<DiskRoom> room,
@@ -79,55 +80,55 @@ class SqliteContextStore : public ContextStore {
                                           const StoreQuota& quota) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Remove(const std::string& tenant, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives the reserve to a deletion that ended in `failure`.
+  // Repeats a deletion that ended in `failure`, with the reserve released.
   absl::Status RemoveOnFullDisk(const std::string& tenant, const std::string& name,
                                 absl::Status failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What a caller is told of an error; paths in it go to the log.
+  // Converts an error for the caller. Paths in it are logged.
   absl::Status ForCaller(const absl::Status& status);
-  // Returns false if it is to be tried again.
+  // Returns false if the call should be repeated.
   bool EmptyLog() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status CheckOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // With errors for the caller.
+  // Returns errors for the caller.
   absl::StatusOr<StoredContext> ReadStored(const std::string& tenant, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reconciles files, by key, with the records: moves files that no record names to `lost`, and
-  // takes back those that a record names.
+  // Reconciles files, by key, with the records: moves files without a record to `lost`, and
+  // restores from there the files that a record refers to.
   absl::Status MatchFiles(std::set<std::string> files) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Makes room for it if the disk is full and that helps.
+  // Writes the dataset. If the disk is full, frees disk space if possible.
   absl::Status WriteDataset(const std::string& key, absl::string_view dataset);
   absl::Status InsertRecord(const ContextRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool FreeDiskOf(int64_t bytes) const;
-  // kUnchanged or AlreadyExists if there is a record of that name, else kCreated.
+  // Returns kUnchanged or AlreadyExists if there is a record of that name, else kCreated.
   absl::StatusOr<PutOutcome> Compare(const ContextRecord& record)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Ok if the tenant may have this record as well. REQUIRES: there is none of its name.
+  // Returns OK if the tenant's quota allows this record. REQUIRES: there is no record of its name.
   absl::Status CheckQuota(const ContextRecord& record, const StoreQuota& quota)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPin(const DatasetId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropPin(const DatasetId& id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Removes the file if no record names it and no call pins it. A failure is logged: the
-  // next Open tries again.
+  // Removes the file if no record refers to it and no call pins it. A failure is logged: the next
+  // Open tries again.
   void RemoveUnneeded(const DatasetId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // A name that must stay what it was when the store was opened.
+  // A path that must refer to the same file as when the store was opened.
   struct Watched {
     std::string path;
     FileIdentity identity;
   };
 
   const std::string database_;                 // its path
-  const std::unique_ptr<DatasetFiles> files_;  // thread-safe by itself
-  const std::unique_ptr<DiskRoom> room_;       // thread-safe by itself
+  const std::unique_ptr<DatasetFiles> files_;  // thread-safe
+  const std::unique_ptr<DiskRoom> room_;       // thread-safe
   std::vector<Watched> watched_;               // constant after construction
-  mutable std::atomic<bool> healthy_ = true;   // what the log said last
-  FreeDisk free_disk_;                         // null: none
+  mutable std::atomic<bool> healthy_ = true;   // the state that was last logged
+  FreeDisk free_disk_;                         // null: nothing to free
 
   mutable Mutex mutex_;
   CondVar unpinned_;
   std::unique_ptr<ContextTable> table_ ABSL_GUARDED_BY(mutex_);             // null once closed
   absl::flat_hash_map<std::string, int64_t> pins_ ABSL_GUARDED_BY(mutex_);  // by dataset key
-  // Keys of datasets whose record may or may not be there after the next Open.
+  // Keys of datasets whose record may or may not exist after the next Open.
   absl::flat_hash_set<std::string> doubtful_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   Locks locks_ ABSL_GUARDED_BY(mutex_);  // released last

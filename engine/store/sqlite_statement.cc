@@ -40,7 +40,8 @@ absl::StatusOr<bool> SqliteStatement::Step() {
 absl::Status SqliteStatement::Run() { return Step().status(); }
 
 std::string SqliteStatement::Text(int i) const {
-  // The text first: it may convert the value, and the length is that of the converted one.
+  // Read the text before its length: the call may convert the value, and the length refers to the
+  // converted text.
   const unsigned char* text = sqlite3_column_text(statement_, i);
   if (text == nullptr) return "";
   return std::string(reinterpret_cast<const char*>(text),

@@ -14,15 +14,15 @@ struct sqlite3_stmt;
 
 namespace chorale {
 
-// Prepared, bound and stepped once, then dropped:
+// A statement is prepared, bound and executed once, then destroyed:
 //
 //   SqliteStatement statement(connection, "SELECT rows FROM contexts WHERE name = ?");
 //   statement.Bind(name);
 //   absl::StatusOr<bool> row = statement.Step();
 //
-// An error of the constructor or of Bind comes out of Step, so that only Step needs checking.
-// Statements here run next to an fsync, so caching prepared ones would not pay. Not thread-safe;
-// the connection outlives it.
+// Step returns an error of the constructor or of Bind, so that only Step needs checking. Statements
+// here precede or follow an fsync, so a cache of prepared statements would not pay off. Not
+// thread-safe. REQUIRES: the connection outlives the statement.
 class SqliteStatement {
  public:
   SqliteStatement(SqliteConnection& connection, absl::string_view sql);
@@ -30,16 +30,16 @@ class SqliteStatement {
   SqliteStatement(const SqliteStatement&) = delete;
   SqliteStatement& operator=(const SqliteStatement&) = delete;
 
-  // Bind the next parameter.
+  // Binds the next parameter.
   void Bind(absl::string_view text);
   void Bind(int64_t number);
 
-  // True: there is a row, and the accessors below read it. False: done.
+  // Returns true if there is a row, which the accessors below read, and false at the end.
   absl::StatusOr<bool> Step();
-  // For statements that yield no row.
+  // Executes a statement that yields no rows.
   absl::Status Run();
 
-  // Column `i` of the current row, converted as SQLite does. REQUIRES: Step() gave true.
+  // Column `i` of the current row, converted as SQLite does. REQUIRES: Step() returned true.
   std::string Text(int i) const;
   int64_t Integer(int i) const;
 

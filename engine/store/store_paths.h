@@ -1,4 +1,4 @@
-// What lies where in a store's folder.
+// The paths of files and folders in a store's folder.
 #ifndef CHORALE_ENGINE_STORE_STORE_PATHS_H_
 #define CHORALE_ENGINE_STORE_STORE_PATHS_H_
 

@@ -1,4 +1,4 @@
-// A copy and a transposition, bound by memory: plain C++ is fast enough.
+// A copy and a transposition, which are memory-bound: plain C++ is fast enough.
 #include "kernels/ops/append_kv.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ void AppendKv(const AppendKvParams& p) {
       const float* v = p.v + i * p.kv_stride + h * p.head_dim;
       std::copy_n(v, p.head_dim, values + (p.offset + i) * p.head_dim);
     }
-    // Panel by panel, so that writes to one panel are neighbours.
+    // Panel by panel, so that writes to a panel are adjacent.
     for (int64_t i = 0; i < p.n;) {
       const int64_t position = p.offset + i;
       const int64_t lane = position % kPanel;

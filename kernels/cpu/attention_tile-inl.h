@@ -1,7 +1,7 @@
-// The working state of up to 64 query rows that share one K/V head, and the two steps that advance
-// it over a block of keys: the online softmax of a row's scores, and the weighted sum of values.
+// The state of up to 64 queries that share a K/V head, and the two operations that advance it over
+// a block of keys: the online softmax of a query's scores, and the weighted sum of values.
 //
-// Compiled once per SIMD target, hence no ordinary include guard.
+// Compiled once per SIMD target, so it has no ordinary include guard.
 #if defined(CHORALE_KERNELS_CPU_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CHORALE_KERNELS_CPU_ATTENTION_TILE_INL_H_
 #undef CHORALE_KERNELS_CPU_ATTENTION_TILE_INL_H_
@@ -27,8 +27,8 @@ inline constexpr int64_t kMaxHeadDim = 128;
 inline constexpr int64_t kMaxBlockKeys = 128;
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// Keys of one key block. Its keys and values take 32 KB together and stay in L1 for all query rows.
-// Depends on the head width alone, and so do a result's bits.
+// The number of keys in a block. The keys and values of a block take 32 KB together and stay in L1
+// for all queries. The number, and so the bits of a result, depend only on the head width.
 constexpr int64_t BlockKeys(int64_t head_dim) {
   return std::clamp<int64_t>(4096 / head_dim, 32, kMaxBlockKeys);
 }
@@ -44,8 +44,8 @@ struct alignas(64) AttentionTile {
   int64_t stride = 0;  // of q and o: head_dim, at least 16 so that whole vectors can be scaled
 };
 
-// Raises the maximum of one query to new_m: multiplies (l, o) by 2^(old - new), or by zero if the
-// query has seen no key.
+// Raises the maximum of a query to new_m: multiplies (l, o) by 2^(old - new), or by zero if the
+// query has processed no key.
 HWY_INLINE void RaiseMaximum(F32 d, AttentionTile& tile, int64_t query, float new_m) {
   const float old_m = tile.m[query];
   VF32 factor[1] = {hn::Zero(d)};
@@ -63,7 +63,7 @@ HWY_INLINE void RaiseMaximum(F32 d, AttentionTile& tile, int64_t query, float ne
 }
 
 // Overwrites scores [keys, padded) with -inf: the undefined padding of the last panel, and keys
-// that only a neighbouring row may see.
+// that are visible only to an adjacent row.
 HWY_INLINE void MaskScores(F32 d, float* scores, int64_t keys, int64_t padded) {
   for (int64_t k = keys / kLanes * kLanes; k < padded; k += kLanes) {
     const auto seen = hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(keys - k, 0)));
@@ -72,10 +72,9 @@ HWY_INLINE void MaskScores(F32 d, float* scores, int64_t keys, int64_t padded) {
   }
 }
 
-// Online softmax of kRows neighbouring queries over `padded` scores each (a multiple of 16; -inf
-// where there is no key): updates m and l, rescales o if m grew, and turns the scores into
-// 2^(s - m) in place.
-// -inf is safe: with m still -inf the scores are compared with 0 instead and all become 0.
+// Online softmax of kRows adjacent queries over `padded` scores each (a multiple of 16; -inf where
+// there is no key): updates m and l, rescales o if m grew, and replaces the scores by 2^(s - m).
+// While m is -inf, the scores are compared with 0 instead, so that all become 0.
 template <int kRows>
 HWY_INLINE void SoftmaxRows(AttentionTile& tile, int64_t query, float* scores, int64_t padded) {
   const F32 d;
@@ -117,7 +116,7 @@ template <class D, int kRows, int kVectors>
 HWY_INLINE void AccumulateStripe(D d, const float* p, const float* values, int64_t head_dim,
                                  int64_t keys, float* o, int64_t o_stride) {
   const int64_t lanes = hn::Lanes(d);
-  // Each key block is summed separately first, which bounds rounding errors over many blocks.
+  // Each key block is summed separately, which bounds rounding errors over many blocks.
   FmaTile<D, kRows, kVectors> block;
   block.SetZero(d);
   block.MulAdd(d, p, kMaxBlockKeys, values, values + lanes, head_dim, keys);
@@ -127,8 +126,8 @@ HWY_INLINE void AccumulateStripe(D d, const float* p, const float* values, int64
   total.Store(d, o, o_stride);
 }
 
-// The same for the keys of one panel, with even and odd keys summed separately: with few rows, a
-// single sum per row would be bound by latency.
+// Like AccumulateStripe, for the keys of one panel, with separate sums of even and odd keys: with
+// few rows, the latency of a single sum per row would be the bottleneck.
 template <class D, int kRows, int kVectors>
 HWY_INLINE void AccumulatePanelStripe(D d, const float* p, const float* values, int64_t head_dim,
                                       int64_t keys, float* o, int64_t o_stride) {
@@ -164,7 +163,7 @@ HWY_INLINE void AccumulateStripeIn(D d, const float* p, const float* values, int
   }
 }
 
-// Either of the two, over the whole head width. Reads exactly `keys` values.
+// AccumulateStripe or AccumulatePanelStripe over the full head width. Reads exactly `keys` values.
 template <KeyOrder kOrder, int kRows>
 HWY_INLINE void AccumulateValues(AttentionTile& tile, const float* p, const float* values,
                                  int64_t keys, int64_t query) {

@@ -9,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/cell_features.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-// After highway.h: compiled once per target.
+// Include after highway.h: compiled once per target.
 #include "hwy/contrib/math/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,11 +17,11 @@ namespace chorale::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Numbers computed together, gathered from their rows. A multiple of every vector length, so that a
-// number's result does not depend on its index.
+// The size of a batch of numbers, gathered from their rows. A multiple of every vector length, so
+// that the result of a number does not depend on its index.
 inline constexpr int64_t kBatch = 64;
 
-// features(x) of x[i] to out[f * kBatch + i].
+// Writes features(x[i]) to out[f * kBatch + i].
 void FeaturesOfBatch(const float* HWY_RESTRICT x, float* HWY_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const auto limit = hn::Set(d, kSoftLimit);

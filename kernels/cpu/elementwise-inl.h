@@ -1,6 +1,6 @@
-// 2^x and GELU on vectors. Coefficients are this project's own minimax fits.
+// 2^x and GELU on vectors. The coefficients are minimax fits of this project.
 //
-// Compiled once per SIMD target, hence no ordinary include guard.
+// Compiled once per SIMD target, so it has no ordinary include guard.
 #if defined(CHORALE_KERNELS_CPU_ELEMENTWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CHORALE_KERNELS_CPU_ELEMENTWISE_INL_H_
 #undef CHORALE_KERNELS_CPU_ELEMENTWISE_INL_H_
@@ -22,11 +22,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr float kLog2E = 1.44269504088896341f;
 inline constexpr float kFlushToZeroLog2 = kFlushToZero * kLog2E;
 
-// x[i] = 2^x[i] for x <= 0: zero below kFlushToZeroLog2 (so also for -inf), exactly 1 at 0, NaN for
+// x[i] = 2^x[i] for x <= 0: zero below kFlushToZeroLog2 (including -inf), exactly 1 at 0, NaN for
 // NaN. Relative error below 1.6e-7 (1.3 units in the last place).
 //
-// Here and below, several vectors advance in lockstep: one polynomial after the other would be
-// bound by the latency of its multiply-adds.
+// Here and below, several vectors advance in lockstep: the latency of multiply-adds would limit one
+// polynomial after the other.
 template <class D, int kCount>
 HWY_INLINE void Exp2NonPositive(D d, hn::Vec<D> (&x)[kCount]) {
   constexpr float kCoefficients[] = {0x1.5bba14p-10f, 0x1.3cea88p-7f, 0x1.c6b752p-5f,
@@ -88,7 +88,7 @@ HWY_INLINE void Gelu(D d, hn::Vec<D> (&x)[kCount]) {
   }
   CHORALE_UNROLL
   for (int i = 0; i < kCount; ++i) {
-    // x times the normal distribution function.
+    // x times the normal distribution function of x.
     x[i] = hn::Mul(x[i], hn::MulAdd(p[i], bounded[i], hn::Set(d, 0.5f)));
   }
 }

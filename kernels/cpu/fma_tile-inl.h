@@ -1,7 +1,7 @@
-// The inner loop of every matrix product on the CPU: a register tile of sums stays in registers
-// while the reduction index runs.
+// The inner loop of every GEMM on the CPU: a tile of sums stays in registers while the reduction
+// index runs.
 //
-// Compiled once per SIMD target, hence no ordinary include guard.
+// Compiled once per SIMD target, so it has no ordinary include guard.
 #if defined(CHORALE_KERNELS_CPU_FMA_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CHORALE_KERNELS_CPU_FMA_TILE_INL_H_
 #undef CHORALE_KERNELS_CPU_FMA_TILE_INL_H_
@@ -13,7 +13,7 @@
 
 #include "hwy/highway.h"
 
-// Arrays of vectors live in registers only if the loops over them are fully unrolled.
+// Arrays of vectors stay in registers only if the loops over them are fully unrolled.
 #if defined(__clang__)
 #define CHORALE_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -25,7 +25,7 @@ namespace chorale::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows and vectors of a register tile: as many accumulators as fit in registers beside the
+// Rows and vectors of a register tile: as many accumulators as fit into registers next to the
 // operands, and at least 8, to hide the latency of the fused multiply-add.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kFmaRows = 8;
@@ -58,7 +58,7 @@ struct FmaTile {
     }
   }
 
-  // From and to y[r * y_stride + v * lanes].
+  // Load and store y[r * y_stride + v * lanes].
   HWY_INLINE void Load(D d, const float* y, int64_t y_stride) {
     CHORALE_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -80,7 +80,7 @@ struct FmaTile {
   }
 
   // sum[r][v] += sum over k of x[r * x_stride + k] * w_v[k * w_stride + lane], k = 0, 1, ..., n-1,
-  // one fused multiply-add after the other: a row's bits depend on its own numbers only.
+  // one fused multiply-add after the other: the bits of a row depend only on its own numbers.
   HWY_INLINE void MulAdd(D d, const float* HWY_RESTRICT x, int64_t x_stride,
                          const float* HWY_RESTRICT w0, const float* HWY_RESTRICT w1,
                          int64_t w_stride, int64_t n) {

@@ -18,11 +18,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using F64 = hn::ScalableTag<double>;
 using VF64 = hn::Vec<F64>;
-using F32Half = hn::Rebind<float, F64>;  // as many float32 as a vector has float64
+using F32Half = hn::Rebind<float, F64>;  // as many float32 lanes as float64 lanes
 inline constexpr int64_t kLanes = HWY_LANES(double);
 
-// Everything between loading and storing is float64: rounding errors of the mean and the scale act
-// on every element of a row and would not average out over the layers.
+// All computation between load and store is in float64: rounding errors of the mean and the scale
+// affect every element of a row and would not average out over the layers.
 struct Row {
   const float* x;
   const float* residual;  // or null
@@ -44,9 +44,9 @@ struct Moments {
   double variance;
 };
 
-// One-pass mean and variance, shifted by the row's first element. It is within sqrt(width) standard
-// deviations of the mean, so cancellation costs the variance at most a relative width * 2^-52,
-// however far from zero the row is.
+// One-pass mean and variance, shifted by the first element of the row. This element is within
+// sqrt(width) standard deviations of the mean, so the relative cancellation error of the variance
+// is at most width * 2^-52, regardless of the distance of the row from zero.
 Moments MeanAndVariance(const Row& row) {
   const F64 d;
   const double origin = row.At(0);

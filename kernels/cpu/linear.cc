@@ -17,18 +17,18 @@ HWY_BEFORE_NAMESPACE();
 namespace chorale::kernels {
 namespace HWY_NAMESPACE {
 
-// Two vectors wide: two panels on AVX-512, one on AVX2, part of one on narrower targets.
+// Two vectors: two panels on AVX-512, one on AVX2, a part of one on narrower targets.
 inline constexpr int64_t kColumns = kFmaVectors * kLanes;
 
-// Rows of one pass over all weights: their activations stay in L2.
+// Rows per pass over all weights: their activations stay in L2.
 inline constexpr int64_t kRowsPerPass = 96;
 
 // Long sums are sums of blocks of this many terms. Rounding errors then grow with the length of a
-// block plus the number of blocks, not with their product. Over twelve layers that halves the error
+// block plus the number of blocks, not with their product. Over twelve layers this halves the error
 // of a prediction, at no measurable cost.
 inline constexpr int64_t kSumBlock = 16;
 
-// A group of kColumns output columns: its weights, its bias, and how many columns exist.
+// A group of kColumns output columns: its weights, its bias, and the number of existing columns.
 struct ColumnGroup {
   const float* weight[kFmaVectors];
   float bias[kColumns];
@@ -41,7 +41,8 @@ HWY_INLINE ColumnGroup MakeColumnGroup(const LinearParams& p, int64_t first) {
   group.first = first;
   group.count = std::min(kColumns, p.out - first);
   for (int v = 0; v < kFmaVectors; ++v) {
-    // A second vector wholly beyond the last panel repeats the first and is not stored.
+    // A second vector that is entirely beyond the last panel repeats the first vector and is not
+    // stored.
     const int64_t column = v * kLanes < group.count ? first + v * kLanes : first;
     group.weight[v] = p.weight + (column / kPanel) * p.in * kPanel + column % kPanel;
   }

@@ -1,4 +1,4 @@
-// A few thousand numbers a step, in float64 with the C library.
+// Processes a few thousand numbers per step, in float64 with the C library.
 #include "kernels/ops/mixture_head.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/precise_gelu.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-// After highway.h: compiled once per target.
+// Include after highway.h: compiled once per target.
 #include "hwy/contrib/math/math-inl.h"
 #include "kernels/cpu/fma_tile-inl.h"
 
@@ -20,13 +20,14 @@ namespace HWY_NAMESPACE {
 using F64 = hn::ScalableTag<double>;
 using VF64 = hn::Vec<F64>;
 
-// Vectors in lockstep: a single polynomial would be bound by latency.
+// Vectors in lockstep: latency would limit a single polynomial.
 inline constexpr int kTogether = 4;
 inline constexpr int64_t kBatch = kTogether * static_cast<int64_t>(HWY_LANES(double));
 
-// tail[i] = Phi(-u[i]) for 0 <= u <= 16, relative error below 1e-14 (3e-15 of it the polynomial's).
-// Phi(-u) exp(u^2 / 2) falls slowly from 1/2, and is a polynomial in w = (1.75 u - 6) / (u + 6),
-// which runs from -1 to 1. Coefficients are this project's own Chebyshev fit.
+// tail[i] = Phi(-u[i]) for 0 <= u <= 16, with a relative error below 1e-14, of which 3e-15 is due
+// to the polynomial. Phi(-u) exp(u^2 / 2) falls slowly from 1/2, and is approximated by a
+// polynomial in w = (1.75 u - 6) / (u + 6), which runs from -1 to 1. The coefficients are a
+// Chebyshev fit of this project.
 HWY_INLINE void NormalTail(F64 d, const VF64 (&u)[kTogether], VF64 (&tail)[kTogether]) {
   constexpr double kCoefficients[] = {
       0x1.2bafbe4fa0adap-34, 0x1.dec1c9a95a9c2p-33,  -0x1.e5fe880a8ade5p-30, -0x1.7033ddc7a37dcp-29,
@@ -55,7 +56,7 @@ HWY_INLINE void NormalTail(F64 d, const VF64 (&u)[kTogether], VF64 (&tail)[kToge
   }
 }
 
-// y [kBatch] of x [kBatch]. Beyond 16 standard deviations, float32 rounds the tail away.
+// y [kBatch] = gelu(x [kBatch]). Beyond 16 standard deviations, the tail is zero in float32.
 HWY_INLINE void GeluOfBatch(const double* x, float* y) {
   constexpr double kLimit = 16;
   const F64 d;
@@ -76,7 +77,7 @@ HWY_INLINE void GeluOfBatch(const double* x, float* y) {
     hn::Store(hn::IfThenElse(hn::Lt(v[i], hn::Zero(d)), below, above), d,
               gelu + i * HWY_LANES(double));
   }
-  // Not DemoteTo: for values out of float32's range, its result depends on the target.
+  // Not DemoteTo, whose result for values beyond the range of float32 depends on the target.
   for (int64_t i = 0; i < kBatch; ++i) y[i] = static_cast<float>(gelu[i]);
 }
 

@@ -17,11 +17,11 @@ namespace chorale::kernels {
 namespace HWY_NAMESPACE {
 
 using F64 = hn::ScalableTag<double>;
-using F32Half = hn::Rebind<float, F64>;  // as many float32 as a vector has float64
+using F32Half = hn::Rebind<float, F64>;  // as many float32 lanes as float64 lanes
 inline constexpr int64_t kF64Lanes = HWY_LANES(double);
 inline constexpr int kPanelVectors = static_cast<int>(kPanel / kF64Lanes);
 
-// One panel of columns of kRows rows. On narrow targets one row of accumulators fills the
+// One panel of columns for kRows rows. On narrow targets the accumulators of one row fill the
 // registers.
 template <int kRows>
 HWY_INLINE void PreciseTile(const PreciseLinearParams& p, int64_t row, int64_t first) {

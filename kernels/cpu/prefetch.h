@@ -9,8 +9,8 @@
 
 namespace chorale::kernels {
 
-// Prefetches every cache line that begins in from[0..n) to L2; L1 is too small for data that is not
-// used at once.
+// Prefetches every cache line that begins in from[0..n) into L2. L1 is too small for data that are
+// not used at once.
 inline void PrefetchToL2(const float* from, int64_t n) {
   constexpr int kForReading = 0;
   constexpr int kSecondLevel = 2;

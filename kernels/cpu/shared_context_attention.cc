@@ -1,16 +1,16 @@
-// Order of work, for one K/V head and a tile of up to 64 query rows at a time:
+// The order of work for one K/V head and a tile of up to 64 queries:
 //
 // clang-format off
 //   for each block of context keys               keys and values of a block stay in L1
-//     for each group of kFmaRows query rows      their scores stay in registers, then in L1
+//     for each group of kFmaRows queries         their scores stay in registers, then in L1
 //       scores = q keys^T; online softmax; o += softmax values
-//   for each path of the tile                    its rows are neighbours
+//   for each path of the tile                    its queries are adjacent
 //     the same over the visible keys of the path's buffer, into the same (m, l, o)
 //   out = o / l
 // clang-format on
 //
-// Every sum runs over keys (and over the head width) in one fixed order per query row, whatever
-// the other rows of the tile are.
+// Every sum runs over keys (and over the head width) in a fixed order per query, independent of the
+// other queries of the tile.
 #include "kernels/ops/shared_context_attention.h"
 
 #include <algorithm>
@@ -34,14 +34,14 @@ HWY_BEFORE_NAMESPACE();
 namespace chorale::kernels {
 namespace HWY_NAMESPACE {
 
-// Which query rows a tile holds. Query rows of K/V head g are numbered row * group + j for the
-// query heads g * group + j, so that all query rows of a path are neighbours.
+// The queries of a tile. The queries of K/V head g are numbered row * group + j for the query heads
+// g * group + j, so that all queries of a path are adjacent.
 struct TileRange {
   int64_t kv_head = 0;
   int64_t group = 1;   // query heads per K/V head
-  int64_t begin = 0;   // first query row
+  int64_t begin = 0;   // first query
   int64_t count = 0;   // 1..kTileQueries
-  int64_t padded = 0;  // count, rounded up to whole groups of rows
+  int64_t padded = 0;  // count, rounded up to full groups of queries
 
   int64_t Row(int64_t query) const { return (begin + query) / group; }
   int64_t Head(int64_t query) const { return kv_head * group + (begin + query) % group; }
@@ -70,7 +70,7 @@ void LoadTile(const SharedContextAttentionParams& p, const TileRange& range, Att
       CopyScaled(p.q + range.Row(i) * p.q_stride + range.Head(i) * p.head_dim, scale, p.head_dim,
                  q);
     } else {
-      // Rows that pad the last group: finite, computed, never stored.
+      // Padding of the last group: finite, computed, never stored.
       std::fill_n(q, p.head_dim, 0.0f);
     }
     tile.m[i] = kMinusInfinity;
@@ -103,7 +103,7 @@ HWY_INLINE void ScoreVectors(AttentionTile& tile, int64_t query, const float* ke
   sums.Store(d, scores, kMaxBlockKeys);
 }
 
-// Scores against all panels that hold `keys` keys.
+// Scores against all panels of `keys` keys.
 template <int kRows>
 HWY_INLINE void ScoreBlock(AttentionTile& tile, int64_t query, const float* panels, int64_t keys) {
   const int64_t padded = RoundUp(keys, kPanel);
@@ -135,11 +135,11 @@ HWY_NOINLINE void ContextBlock(AttentionTile& tile, int64_t query, const float* 
   AccumulateValues<KeyOrder::kOneSum, kRows>(tile, tile.scores, values, keys, query);
 }
 
-// Prefetches the buffers of the tile's paths, a few rows at a time, while the context is processed.
-// A step reads each buffer once, so it is never in cache yet.
+// Prefetches the buffers of the tile's paths, a few queries at a time, while the context is
+// processed. A step reads each buffer once, so the buffer is not in a cache yet.
 class BufferPrefetch {
  public:
-  // Next() will be called `calls` times.
+  // `calls` is the number of calls of Next().
   BufferPrefetch(const SharedContextAttentionParams& p, const TileRange& range, int64_t calls)
       : p_(p),
         range_(range),
@@ -175,12 +175,13 @@ void AttendContext(const SharedContextAttentionParams& p, const TileRange& range
                    AttentionTile& tile) {
   const float* keys = p.context_keys + range.kv_head * PackedKeysSize(p.context_rows, p.head_dim);
   const float* values = p.context_values + range.kv_head * ValuesSize(p.context_rows, p.head_dim);
-  // End of the last head: after a head's last block, the next head's first one is prefetched.
+  // The end of the last head: after the last block of a head, the first block of the next head is
+  // prefetched.
   const float* keys_end = p.context_keys + p.kv_heads * PackedKeysSize(p.context_rows, p.head_dim);
   const float* values_end = p.context_values + p.kv_heads * ValuesSize(p.context_rows, p.head_dim);
   const int64_t block_keys = BlockKeys(p.head_dim);
   const int64_t groups = CeilDiv(range.padded, kFmaRows);
-  // Elements of the next block to prefetch with each group of rows.
+  // Elements of the next block to prefetch with each group of queries.
   const int64_t share = CeilDiv(block_keys * p.head_dim, groups);
   BufferPrefetch buffers(p, range, groups * CeilDiv(p.context_rows, block_keys));
   for (int64_t begin = 0; begin < p.context_rows; begin += block_keys) {
@@ -202,8 +203,8 @@ void AttendContext(const SharedContextAttentionParams& p, const TileRange& range
   }
 }
 
-// Scores of a few queries against one panel of keys. With so few rows, each sum is split into four
-// independent sums over the head width to hide latency.
+// Scores of a few queries against one panel of keys. Each sum is split into four independent sums
+// over the head width, which hides latency with so few queries.
 template <int kRows>
 HWY_INLINE void ScorePanel(AttentionTile& tile, int64_t query, const float* panel, float* scores) {
   const F32 d;
@@ -231,8 +232,9 @@ HWY_INLINE void ScorePanel(AttentionTile& tile, int64_t query, const float* pane
   }
 }
 
-// o += p values for the keys of one panel; query r sees the first own[r] of them. Values are read
-// once for all rows if the rows see the same keys, else row by row, with the same arithmetic.
+// o += p values for the keys of one panel, of which the first own[r] are visible to query r. Reads
+// the values once for all queries if the same keys are visible to them, else once per query, with
+// the same arithmetic.
 template <int kRows>
 HWY_INLINE void AccumulatePanel(AttentionTile& tile, int64_t query, const int64_t* own,
                                 const float* p, const float* values) {
@@ -246,7 +248,8 @@ HWY_INLINE void AccumulatePanel(AttentionTile& tile, int64_t query, const int64_
   }
 }
 
-// kRows neighbouring queries of one path against the path's buffer; visible[r] keys for query r.
+// kRows adjacent queries of one path against the path's buffer, of which visible[r] keys are
+// visible to query r.
 template <int kRows>
 HWY_NOINLINE void BufferRows(AttentionTile& tile, int64_t query, const int32_t* visible,
                              const float* panels, const float* values) {
@@ -274,7 +277,7 @@ HWY_NOINLINE void BufferRows(AttentionTile& tile, int64_t query, const int32_t* 
   }
 }
 
-// Prefetches the start of a path's buffer, which is read once a step and so never in L1.
+// Prefetches the start of a path's buffer, which a step reads once, so that it is not in L1 yet.
 HWY_INLINE void PrefetchBuffer(const float* panels, const float* values, int64_t keys,
                                int64_t head_dim) {
   const int64_t n = std::min<int64_t>(keys, 2 * kPanel) * head_dim;

@@ -25,7 +25,7 @@ HWY_EXPORT(ThisTarget);
 
 namespace {
 
-// Highway reports the baseline as supported only under its own bit, so it is added by hand.
+// Adds the baseline, which Highway reports as supported only under its own bit.
 std::vector<int64_t> CompiledAndSupported() {
   std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
   if (targets.empty() || targets.back() != HWY_STATIC_TARGET) {

@@ -1,4 +1,4 @@
-// The SIMD instruction set of the kernels, chosen at the first call of a kernel.
+// The SIMD instruction set of the kernels, which is selected at the first call of a kernel.
 #ifndef CHORALE_KERNELS_CPU_TARGET_H_
 #define CHORALE_KERNELS_CPU_TARGET_H_
 
@@ -8,14 +8,14 @@
 
 namespace chorale::kernels {
 
-// Name of the instruction set that kernels use now, for example "AVX3" (AVX-512), "AVX2", "SSE4".
+// The name of the instruction set that kernels use, for example "AVX3" (AVX-512), "AVX2", "SSE4".
 std::string SimdTargetName();
 
-// Names of all compiled instruction sets that this machine supports, best first.
+// The names of all compiled instruction sets that this machine supports, best first.
 std::vector<std::string> SimdTargetNames();
 
 // Makes every kernel use one of SimdTargetNames(), or the best again for an empty name. Returns
-// false for an unknown name. For tests: no kernel may run in another thread meanwhile.
+// false for an unknown name. For tests only. REQUIRES: no kernel runs in another thread.
 bool ForceSimdTargetForTest(std::string_view name);
 
 }  // namespace chorale::kernels

@@ -15,7 +15,7 @@ struct AppendKvParams {
   float* values = nullptr;   // [Hkv, capacity, Dh]
   int64_t n = 0;
   int64_t offset = 0;    // position of the first new key; offset + n <= capacity
-  int64_t capacity = 0;  // most keys
+  int64_t capacity = 0;  // maximum number of keys
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   int64_t kv_stride = 0;

@@ -11,9 +11,9 @@ namespace chorale::kernels {
 
 struct EmbedRowsParams {
   const float* encodings = nullptr;   // [E, width], row encodings, computed once per row
-  const float* offsets = nullptr;     // [O, width], of each role and buffer position
+  const float* offsets = nullptr;     // [O, width], for each role and buffer position
   const float* y_weight = nullptr;    // [width]
-  const float* y = nullptr;           // [rows], or null when no row has a value
+  const float* y = nullptr;           // [rows], or null if rows have no value
   const int32_t* encoding = nullptr;  // [rows], index into encodings
   const int32_t* offset = nullptr;    // [rows], index into offsets
   float* out = nullptr;               // [rows, width], contiguous

@@ -10,7 +10,7 @@
 
 namespace chorale::kernels {
 
-// A parameter struct's field, by the name a caller knows it.
+// A field of a parameter struct, with its name for errors.
 struct SizeField {
   absl::string_view name;
   int64_t value = 0;

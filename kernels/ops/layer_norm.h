@@ -22,8 +22,8 @@ struct LayerNormParams {
 
 absl::Status ValidateLayerNorm(const LayerNormParams& params);
 
-// A row's result does not depend on which other rows are computed with it.
-// REQUIRES: ValidateLayerNorm(params).ok().
+// A row's result does not depend on the other rows of the call. REQUIRES:
+// ValidateLayerNorm(params).ok().
 void LayerNorm(const LayerNormParams& params);
 
 }  // namespace chorale::kernels

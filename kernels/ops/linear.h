@@ -26,14 +26,15 @@ struct LinearParams {
   Activation activation = Activation::kNone;
 };
 
-// InvalidArgument naming the field, for null pointers, non-positive sizes or strides too small.
+// Returns InvalidArgument with the field for null pointers, non-positive sizes or strides that are
+// too small.
 absl::Status ValidateLinear(const LinearParams& params);
 
 // Packs W [out, in], row-major, into `packed` [PackedLinearSize(out, in)].
 void PackLinearWeight(const float* weight, int64_t out, int64_t in, float* packed);
 
-// A row's result does not depend on which other rows are computed with it.
-// REQUIRES: ValidateLinear(params).ok().
+// A row's result does not depend on the other rows of the call. REQUIRES:
+// ValidateLinear(params).ok().
 void Linear(const LinearParams& params);
 
 }  // namespace chorale::kernels

@@ -23,7 +23,7 @@ double StandardScore(const MixtureView& mixture, int64_t j, double y) {
   return (y - mixture.mean[j]) / mixture.std[j];
 }
 
-// The mass below y, or above it. The smaller of the two is the accurate one.
+// The mass below or above y. The smaller of the two has the smaller relative error.
 enum class Tail { kLower, kUpper };
 
 double TailMass(const MixtureView& mixture, double y, Tail tail) {
@@ -35,10 +35,10 @@ double TailMass(const MixtureView& mixture, double y, Tail tail) {
   return mass / TotalWeight(mixture);
 }
 
-// z with Phi(-z) = q for 0 < q <= 1/2, by bisection on the tail; only used to bracket.
+// z with Phi(-z) = q for 0 < q <= 1/2, by bisection on the tail; used only for a bracket.
 double UpperNormalQuantile(double q) {
   double low = 0;
-  double high = 39;  // beyond it the tail underflows
+  double high = 39;  // the tail underflows beyond it
   for (int i = 0; i < 60; ++i) {
     const double middle = 0.5 * (low + high);
     (0.5 * std::erfc(middle * kSqrtHalf) > q ? low : high) = middle;

@@ -1,4 +1,4 @@
-// The Gaussian mixture of a target: its parameters, density, draws, moments and quantiles.
+// The Gaussian mixture of a query row: its parameters, density, draws, moments and quantiles.
 //
 // From the raw head output [M, 3] = (mean, std, weight) of a row, in the model's target units:
 //   mean_j = raw_mean_j + mean_bias_j

@@ -1,8 +1,8 @@
-// Memory layouts of the operations on the CPU.
+// Memory layouts of the CPU kernels.
 //
-// Counts and strides are in elements; data are float32 in host memory unless a comment says
-// otherwise. A panel stores kPanel neighbouring columns side by side for every index of the
-// reduction, so that the inner loop of a matrix product reads one contiguous stream.
+// Counts and strides are in elements; data are float32 in host memory unless a comment states
+// otherwise. A panel stores kPanel adjacent columns next to each other for every index of the
+// reduction, so that the inner loop of a GEMM reads one contiguous stream.
 #ifndef CHORALE_KERNELS_OPS_PANEL_LAYOUT_H_
 #define CHORALE_KERNELS_OPS_PANEL_LAYOUT_H_
 
@@ -12,7 +12,7 @@
 
 namespace chorale::kernels {
 
-// Columns of one panel: one AVX-512 vector of float32, two AVX2 vectors, four SSE vectors.
+// Columns per panel: one AVX-512 vector of float32, two AVX2 vectors, four SSE vectors.
 inline constexpr int64_t kPanel = 16;
 
 // Weights W [out, in] packed as [ceil(out/16)][in][16]: element (o, i) lies at

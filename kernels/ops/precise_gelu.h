@@ -1,4 +1,4 @@
-// y = x Phi(x), with Phi the normal distribution function: the activation between the head's two
+// y = x Phi(x), with the normal distribution function Phi: the activation between the head's two
 // linear maps (precise_linear.h). Takes float64 sums, returns float32 inputs.
 #ifndef CHORALE_KERNELS_OPS_PRECISE_GELU_H_
 #define CHORALE_KERNELS_OPS_PRECISE_GELU_H_
@@ -15,13 +15,12 @@ struct PreciseGeluParams {
   int64_t n = 0;
 };
 
-// InvalidArgument naming the field, for null pointers and non-positive sizes.
+// Returns InvalidArgument with the field for null pointers and non-positive sizes.
 absl::Status ValidatePreciseGelu(const PreciseGeluParams& params);
 
-// Computed in float64 to a relative 1e-13, also where Phi(x) is tiny, and rounded once. NaN stays
-// NaN; minus infinity becomes zero, which is the limit. A number's result does not depend on its
-// neighbours.
-// REQUIRES: ValidatePreciseGelu(params).ok().
+// Computed in float64 with a relative error of 1e-13, also where Phi(x) is tiny, and rounded once.
+// NaN remains NaN; minus infinity becomes zero, which is the limit. The result of a number does not
+// depend on adjacent numbers. REQUIRES: ValidatePreciseGelu(params).ok().
 void PreciseGelu(const PreciseGeluParams& params);
 
 }  // namespace chorale::kernels

@@ -22,11 +22,12 @@ struct PreciseLinearParams {
   int64_t y_stride = 0;
 };
 
-// InvalidArgument naming the field, for null pointers, non-positive sizes or strides too small.
+// Returns InvalidArgument with the field for null pointers, non-positive sizes or strides that are
+// too small.
 absl::Status ValidatePreciseLinear(const PreciseLinearParams& params);
 
-// A row's result does not depend on which other rows are computed with it.
-// REQUIRES: ValidatePreciseLinear(params).ok().
+// A row's result does not depend on the other rows of the call. REQUIRES:
+// ValidatePreciseLinear(params).ok().
 void PreciseLinear(const PreciseLinearParams& params);
 
 }  // namespace chorale::kernels

@@ -3,7 +3,7 @@
 //
 // A draw is a pure function of (seed, path, step, stream): key = seed (low word, high word),
 // counter = (path low, step, path high, stream). It does not depend on the thread, tile, batch or
-// machine, so a request gives the same samples whatever else runs.
+// machine, so a request returns the same samples regardless of concurrent work.
 #ifndef CHORALE_KERNELS_OPS_RANDOM_H_
 #define CHORALE_KERNELS_OPS_RANDOM_H_
 

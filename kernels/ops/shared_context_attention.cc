@@ -17,7 +17,8 @@ absl::Status ValidateBuffer(const SharedContextAttentionParams& p) {
                                   {"buffer_keys", p.buffer_keys},
                                   {"buffer_values", p.buffer_values}}));
   RETURN_IF_ERROR(RequirePositive({{"buffer_capacity", p.buffer_capacity}}));
-  // Two paths must not share keys: the smaller of the two blocks is the values.
+  // A necessary condition for buffers that do not overlap: the stride is at least the size of the
+  // values, which are not larger than the packed keys.
   RETURN_IF_ERROR(RequireAtLeast({"buffer_path_stride", p.buffer_path_stride},
                                  p.kv_heads * ValuesSize(p.buffer_capacity, p.head_dim)));
   int32_t previous = 0;

@@ -1,14 +1,14 @@
-// Attention of query rows to one shared context and to a prefix of each path's own buffer:
+// Attention of token rows to one shared context and to a prefix of the buffer of each row's path:
 //
 //   s_k = scale * q . key_k,   out = sum_k softmax(s)_k value_k
 //
-// over the union of the context keys and the buffer keys that the row may see. With no key at all,
-// out = 0. One operation serves every phase:
+// over the union of the context keys and the buffer keys that are visible to the row. Without any
+// key, out = 0. All phases use this operation:
 //
 //   encode a context     rows are context rows; no buffer
-//   decode               two rows a path: its buffer token and its next target
-//   density              2T rows a path: its buffer tokens and targets, each with its own prefix
-//   predict              rows are targets; no buffer
+//   decode               two rows per path: its buffer token and its next query row
+//   density              2T rows per path: its buffer tokens and query rows, each with its prefix
+//   predict              rows are query rows; no buffer
 //
 // Context and buffer keys update one softmax state (softmax_state.h).
 #ifndef CHORALE_KERNELS_OPS_SHARED_CONTEXT_ATTENTION_H_
@@ -28,7 +28,7 @@ struct SharedContextAttentionParams {
   const float* q = nullptr;  // [rows, H, Dh], row stride q_stride, not yet scaled
   float* out = nullptr;      // [rows, H, Dh], row stride out_stride; may be q itself
 
-  // The context, shared by all rows; null when context_rows is 0.
+  // The context, shared by all rows; null if context_rows is 0.
   const float* context_keys = nullptr;    // [Hkv] packed keys, see panel_layout.h
   const float* context_values = nullptr;  // [Hkv, Nctx, Dh]
 
@@ -38,7 +38,7 @@ struct SharedContextAttentionParams {
   const float* buffer_keys = nullptr;
   const float* buffer_values = nullptr;
   const int32_t* row_path = nullptr;     // [rows], non-decreasing; null without buffers
-  const int32_t* row_visible = nullptr;  // [rows], the row sees buffer keys 0..row_visible-1
+  const int32_t* row_visible = nullptr;  // [rows], buffer keys 0..row_visible-1 are visible
 
   int64_t rows = 0;
   int64_t heads = 0;     // H
@@ -54,8 +54,8 @@ struct SharedContextAttentionParams {
 
 absl::Status ValidateSharedContextAttention(const SharedContextAttentionParams& params);
 
-// A row's result does not depend on which other rows are computed with it.
-// REQUIRES: ValidateSharedContextAttention(params).ok().
+// A row's result does not depend on the other rows of the call. REQUIRES:
+// ValidateSharedContextAttention(params).ok().
 void SharedContextAttention(const SharedContextAttentionParams& params);
 
 }  // namespace chorale::kernels

@@ -1,6 +1,6 @@
-// The state (m, l, o) of an online softmax, as every attention kernel keeps it.
+// The state (m, l, o) of an online softmax in all attention kernels.
 //
-// For the keys seen so far, with scores s and values v:
+// For the processed keys, with scores s and values v:
 //
 //   m    largest score; -inf for no key
 //   l    sum of exp(s - m); 0 for no key
@@ -9,9 +9,12 @@
 // The attention output is o / l, or 0 for no key. log-sum-exp is m + log(l), natural logarithm.
 // Kernels that compute in units of log 2 keep m in those units.
 //
-// Two states over disjoint sets of keys merge into the state of the union: m = max(m1, m2) and
-// l = l1 exp(m1 - m) + l2 exp(m2 - m), o likewise. An empty side has factor 0, so that -inf minus
-// -inf is never computed. Scores are never clamped.
+// Two states over disjoint sets of keys merge into the state of the union:
+//
+//   m = max(m1, m2),   l = l1 exp(m1 - m) + l2 exp(m2 - m),   o likewise
+//
+// The factor of an empty state is 0, so that -inf minus -inf is never computed. Scores are never
+// clamped.
 #ifndef CHORALE_KERNELS_OPS_SOFTMAX_STATE_H_
 #define CHORALE_KERNELS_OPS_SOFTMAX_STATE_H_
 

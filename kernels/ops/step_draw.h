@@ -1,5 +1,5 @@
-// The random numbers of one step of one path, from one Philox block (kernels/ops/random.h).
-// Compiled for GPUs, too: every backend draws with the same operations in the same order.
+// The random numbers of one step of one path, from one Philox block (kernels/ops/random.h). Also
+// compiled for GPUs: every backend computes draws with the same operations in the same order.
 #ifndef CHORALE_KERNELS_OPS_STEP_DRAW_H_
 #define CHORALE_KERNELS_OPS_STEP_DRAW_H_
 
@@ -10,15 +10,15 @@
 
 namespace chorale::kernels {
 
-// The purpose of a draw. Never renumber: values are part of the meaning of a seed.
+// The purpose of a draw. Never renumber the values: the samples of a seed depend on them.
 enum class RandomStream : uint32_t {
   kSample = 0,  // step t of a sample path
-  kOrder = 1,   // random target orders: step is the index of the Fisher-Yates swap
+  kOrder = 1,   // random orders of query rows: step is the index of the Fisher-Yates swap
 };
 
 struct StepDraw {
   double uniform = 0;  // in [0, 1), 53 bits: words 0 and 1; chooses the mixture component
-  double normal = 0;   // standard normal by Box and Muller's cosine form from words 2 and 3
+  double normal = 0;   // standard normal, Box-Muller (cosine form) from words 2 and 3
 };
 
 R123_CUDA_DEVICE inline r123::Philox4x32::ctr_type PhiloxBlock(uint64_t seed, uint64_t path,

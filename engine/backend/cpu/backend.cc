@@ -23,7 +23,7 @@
 namespace chorale::cpu {
 namespace {
 
-// Thread contract: that of Backend.
+// Thread contract: see Backend.
 class Backend : public chorale::Backend {
  public:
   Backend(std::unique_ptr<MemoryPool> context_pool, std::unique_ptr<MemoryPool> buffer_pool,
@@ -40,7 +40,7 @@ class Backend : public chorale::Backend {
     return absl::StrCat("cpu ", kernels::SimdTargetName(), ", ", threads_->threads(),
                         threads_->threads() == 1 ? " thread" : " threads");
   }
-  // Two slices per thread, so that no thread idles when one ends early.
+  // Two slices per thread, so that no thread is idle when a slice ends early.
   TickPolicy tick_policy() const override {
     return {.max_slices = std::max<int64_t>(4, 2 * static_cast<int64_t>(threads_->threads()))};
   }
@@ -48,7 +48,7 @@ class Backend : public chorale::Backend {
   int64_t context_pool_bytes() const override { return context_pool_->bytes(); }
   int64_t buffer_pool_bytes() const override { return buffer_pool_->bytes(); }
 
-  // Other instruction sets sum in another order; a build may have other kernels or another layout.
+  // Instruction sets differ in the order of sums, and builds may differ in kernels or layouts.
   std::string kv_format() const override {
     return absl::StrCat("cpu float32 ", kernels::SimdTargetName(), ", ", CHORALE_BUILD_VERSION);
   }
@@ -115,16 +115,16 @@ class Backend : public chorale::Backend {
     int64_t index = 0;
   };
 
-  // Drops work that has taken its steps, and plans a batch of the rest.
+  // Removes work that has taken its steps, and plans a batch of the remaining work.
   void PlanBatch();
 
   const std::unique_ptr<MemoryPool> context_pool_;
   const std::unique_ptr<MemoryPool> buffer_pool_;
   std::vector<Scratch> scratch_;  // one per thread
-  // Of the current Advance; members only to reuse their capacity.
+  // State of the current Advance; members only to reuse their capacity.
   std::vector<Running> running_;
   std::vector<Task> tasks_;
-  const std::unique_ptr<ThreadPool> threads_;  // last: it ends before what its threads use
+  const std::unique_ptr<ThreadPool> threads_;  // last, so that its threads end first
 };
 
 absl::Status Backend::Advance(absl::Span<const Slice> slices) {

@@ -1,5 +1,5 @@
 // The backend for a machine without a GPU: float32, on one pool of threads, with the widest vector
-// instructions that the processor has (chosen at run time, named in description()).
+// instructions of the processor, which are selected at run time and listed in description().
 #ifndef CHORALE_ENGINE_BACKEND_CPU_BACKEND_H_
 #define CHORALE_ENGINE_BACKEND_CPU_BACKEND_H_
 
@@ -15,11 +15,12 @@ inline constexpr int kMaxThreads = 1'024;
 
 struct BackendOptions {
   int threads = 0;                         // 0: one per processor
-  int64_t context_pool_bytes = 4LL << 30;  // address space; memory is taken as it is used
+  int64_t context_pool_bytes = 4LL << 30;  // address space; memory is committed on first use
   int64_t buffer_pool_bytes = 1LL << 30;
 };
 
-// InvalidArgument for non-positive pools; ResourceExhausted when the address space is refused.
+// Returns InvalidArgument for pools that are not positive, and ResourceExhausted if the address
+// space cannot be reserved.
 absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOptions& options);
 
 }  // namespace chorale::cpu

@@ -14,7 +14,7 @@
 namespace chorale::cpu {
 namespace {
 
-// No row attends to the value at the last position. Keys come in whole panels.
+// No row attends to the value at the last position. Keys are stored in full panels.
 int64_t BufferCapacity(int64_t targets) {
   return RoundUp(std::max<int64_t>(targets - 1, 0), kernels::kPanel);
 }
@@ -86,9 +86,9 @@ void DecodeWork::RunTask(int64_t task, Scratch& scratch) {
   }
 }
 
-// The chunk holds, per path, target t in an even row and the buffer token with the value at
-// position t - 1 in the odd row behind it. Both attend to buffer keys 0..t-1: the token's own key
-// is the last of them.
+// For each path, the chunk contains query row t in an even row, followed by the buffer token with
+// the value at position t - 1 in an odd row. Both attend to buffer keys 0..t-1, of which the last
+// is the token's own key.
 void DecodeWork::Step(PathRange paths, int64_t step, Scratch& scratch) {
   const std::vector<PackedLayer>& layers = model_.layers();
   const int64_t d = model_.config().d_model;

@@ -10,11 +10,11 @@
 
 namespace chorale::cpu {
 
-// Bytes of the buffer K/V of one tile: [L, paths] of LayerKvShape(config).Elements(capacity).
+// The size of the buffer K/V of one tile: [L, paths] of LayerKvShape(config).Elements(capacity).
 int64_t DecodeBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths);
 
-// Thread contract: see BatchedWork. Tasks of one batch take different paths and share nothing that
-// is written.
+// Thread contract: see BatchedWork. Tasks of one batch process different paths and share no data
+// that they write.
 class DecodeWork : public chorale::DecodeWork, public BatchedWork {
  public:
   // `context_kv` and `buffer` are the pools' memory at the ranges of the context and the spec.
@@ -54,7 +54,7 @@ class DecodeWork : public chorale::DecodeWork, public BatchedWork {
   const float* const encodings_;  // [T, D]
   float* const buffer_;           // [L, paths] of path_stride_ elements
   const int64_t targets_;         // T
-  const int64_t capacity_;        // keys of one path's buffer
+  const int64_t capacity_;        // maximum keys of one path's buffer
   const int64_t path_stride_;
 
   int64_t steps_done_ = 0;
@@ -62,7 +62,7 @@ class DecodeWork : public chorale::DecodeWork, public BatchedWork {
   int64_t batch_tasks_ = 0;
   std::vector<float> values_;          // [T, paths]
   std::vector<double> log_densities_;  // [T, paths]
-  MixtureStore mixtures_;              // [T * paths, M] when kept
+  MixtureStore mixtures_;              // [T * paths, M] if kept
 };
 
 }  // namespace chorale::cpu

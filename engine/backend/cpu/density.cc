@@ -13,8 +13,8 @@
 namespace chorale::cpu {
 namespace {
 
-// Rows of a group, unless one path alone has more: enough chunks for many threads, in little
-// memory.
+// The maximum rows of a group, unless a single path has more: enough chunks for many threads, in
+// little memory.
 constexpr int64_t kGroupRows = 2'048;
 
 }  // namespace
@@ -116,7 +116,7 @@ void DensityWork::AttendAndFeedForward(int64_t layer, RowRange rows, float* x,
   FeedForward(model_, weights, rows.rows, x, scratch);
 }
 
-// K and V of the buffer tokens, except those at a path's last position.
+// Writes K and V of the buffer tokens, except the tokens at the last position of a path.
 void DensityWork::PreAttention(int64_t layer, RowRange rows, float* x, Scratch& scratch) const {
   const ModelConfig& config = model_.config();
   const PackedLayer& weights = model_.layers()[layer];
@@ -141,7 +141,7 @@ void DensityWork::PreAttention(int64_t layer, RowRange rows, float* x, Scratch& 
   }
 }
 
-// Nothing reads a buffer token's output in the last layer: only targets continue.
+// Nothing reads a buffer token's output in the last layer, so only query rows are processed.
 void DensityWork::PredictTargets(RowRange rows, const float* x, Scratch& scratch) {
   const int64_t layer = head_phase() - 1;
   const PackedLayer& weights = model_.layers()[layer];
@@ -161,8 +161,8 @@ void DensityWork::PredictTargets(RowRange rows, const float* x, Scratch& scratch
   }
 }
 
-// For every row_step-th of the rows. A target sees the positions before its own, a buffer token its
-// own position too.
+// Sets the visible keys of every row_step-th row. The positions before its own are visible to a
+// query row; to a buffer token, its own position as well.
 void DensityWork::SetVisible(RowRange rows, int64_t row_step, Scratch& scratch) const {
   int64_t i = 0;
   for (int64_t row = rows.first; row < rows.first + rows.rows; row += row_step, ++i) {

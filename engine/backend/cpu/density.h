@@ -11,9 +11,9 @@
 
 namespace chorale::cpu {
 
-// How many paths of a tile go through the layers together (a group), and the memory of a group
-// between steps, in elements: its tokens, and the buffer K/V of two layers, one being read and one
-// being written. Groups take turns in this memory.
+// The number of paths of a tile that are processed together (a group), and the memory of a group
+// between steps, in elements: its tokens, and the buffer K/V of two layers, one for reading and one
+// for writing. All groups use the same memory in turn.
 struct DensityLayout {
   DensityLayout(const ModelConfig& config, int64_t targets, int64_t paths);
 
@@ -21,26 +21,26 @@ struct DensityLayout {
   int64_t layer_kv() const { return group_paths * path_stride; }
 
   int64_t group_paths;
-  int64_t capacity;     // keys of one path's buffer; no row attends to the last position
+  int64_t capacity;     // maximum keys of one path's buffer; no row attends to the last position
   int64_t path_stride;  // of one layer's K/V of one path
   int64_t tokens;       // [group_paths * 2T, D]
 };
 
-// The bytes of such a buffer.
+// The size of the buffer of a density.
 int64_t DensityBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths);
 
-// Takes the paths of the tile group by group, and a group phase by phase; within a phase all rows
-// are independent:
+// Processes the paths of the tile group by group, and a group phase by phase. Within a phase all
+// rows are independent:
 //
 // clang-format off
 //   layer 0   embed every row, x = LN1(x + P x), write K and V of the buffer tokens of layer 0
 //   layer l   attention of layer l-1 over the context's and the path's own K/V, feed-forward, then
 //             x = LN1(x + P x), write K and V of layer l
-//   head      attention and feed-forward of the last layer for the targets alone, then mixtures and
-//             log-densities
+//   head      attention and feed-forward of the last layer for the query rows only, then mixtures
+//             and log-densities
 // clang-format on
 //
-// Thread contract: see BatchedWork. Tasks of one batch take different rows.
+// Thread contract: see BatchedWork. Tasks of one batch process different rows.
 class DensityWork : public chorale::DensityWork, public BatchedWork {
  public:
   // `context_kv` and `buffer` are the pools' memory at the ranges of the context and the spec.
@@ -57,19 +57,20 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
   int64_t EndBatch() override;
 
  private:
-  int64_t head_phase() const { return model_.config().n_layers; }  // phase l is that of layer l
+  int64_t head_phase() const { return model_.config().n_layers; }  // phase l processes layer l
   LayerSchedule ScheduleOfGroup() const;
 
-  // Row 2g of a group is the target at position g mod T of path first_path_ + g / T, and row 2g + 1
-  // is the buffer token with its value. The very last buffer token is left out; those of the other
-  // paths' last positions are computed, but no row attends to them. The first of `rows` is even.
+  // Row 2g of a group is the query row at position g mod T of path first_path_ + g / T, and the
+  // next row is the buffer token with its value. The last buffer token of the group is omitted. The
+  // buffer tokens at the last positions of the other paths are computed, but no row attends to
+  // them. The first of `rows` is even.
   void Embed(RowRange rows, float* x, Scratch& scratch) const;
   void AttendAndFeedForward(int64_t layer, RowRange rows, float* x, Scratch& scratch) const;
   void PreAttention(int64_t layer, RowRange rows, float* x, Scratch& scratch) const;
   void PredictTargets(RowRange rows, const float* x, Scratch& scratch);
   void SetVisible(RowRange rows, int64_t row_step, Scratch& scratch) const;
   AttentionKv KvOf(int64_t layer) const;
-  // In an array [T, paths].
+  // The index in an array [T, paths].
   int64_t IndexOf(int64_t path, int64_t position) const {
     return position * spec_.tile.paths + path;
   }
@@ -84,10 +85,10 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
   float* const tokens_;  // [group_paths * 2T, D]
   float* const kv_;      // [2, group_paths] of path_stride elements; layer l is the (l mod 2)th
 
-  int64_t first_path_ = 0;  // of the group in progress
+  int64_t first_path_ = 0;  // of the current group
   LayerSchedule schedule_;
   std::vector<double> log_densities_;  // [T, paths]
-  MixtureStore mixtures_;              // [T * paths, M] when kept
+  MixtureStore mixtures_;              // [T * paths, M] if kept
 };
 
 }  // namespace chorale::cpu

@@ -11,7 +11,7 @@
 namespace chorale::cpu {
 namespace {
 
-// Rows of one step of EncodeTargetsWork, which is one task.
+// Rows per step of EncodeTargetsWork. A step is one task.
 constexpr int64_t kRowsPerStep = 256;
 
 const PackedModel* AsPackedModel(const BackendModel* model) {

@@ -1,4 +1,4 @@
-// Encoding of contexts, and of the rows of requests.
+// Encodes contexts and the query rows of requests.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_ENCODE_H_
 #define CHORALE_ENGINE_BACKEND_CPU_ENCODE_H_
 
@@ -13,25 +13,25 @@
 
 namespace chorale::cpu {
 
-// Bytes of a resident context: [L] of LayerKvShape(config).Elements(rows).
+// The size of a resident context: [L] of LayerKvShape(config).Elements(rows).
 int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
 
-// Encodes a context phase by phase; within a phase all rows are independent:
+// Encodes a context phase by phase. Within a phase all rows are independent:
 //
 // clang-format off
-//   fit         the row encoder learns from the context, one task a step
+//   fit         the row encoder is fitted to the context, one task per step
 //   layer 0     embed every row, x = LN1(x + P x), write K and V of layer 0
 //   layer l     attention of layer l-1 over that layer's K/V, feed-forward, then x = LN1(x + P x),
 //               write K and V of layer l
 // clang-format on
 //
-// The rest of the last layer is not computed: nothing reads it. Between phases the tokens of all
-// rows, [N, D], are in host memory of their own.
+// The rest of the last layer is not computed, because nothing reads it. Between phases the tokens
+// of all rows, [N, D], are in separate host memory.
 //
-// Thread contract: see BatchedWork. Tasks of one batch take different rows.
+// Thread contract: see BatchedWork. Tasks of one batch process different rows.
 class EncodeWork : public chorale::EncodeWork, public BatchedWork {
  public:
-  // `pool` is the context pool's memory at kv; `threads` sets how many rows one step takes.
+  // `pool` is the context pool's memory at kv; `threads` determines the number of rows per step.
   EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
              std::vector<float> y, PoolRange kv, float* pool, int threads);
 
@@ -62,12 +62,12 @@ class EncodeWork : public chorale::EncodeWork, public BatchedWork {
   std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
   std::shared_ptr<const RowEncoderState> encoder_state_;
   AlignedBuffer tokens_;        // [N, D]
-  LayerSchedule fit_schedule_;  // of the fit
-  LayerSchedule schedule_;  // phase l is that of layer l; they begin when the row encoder is fitted
+  LayerSchedule fit_schedule_;  // of the row encoder's fit
+  LayerSchedule schedule_;      // phase l processes layer l, after the fit
 };
 
-// Encodes the target rows of a request. A step is a bounded batch of them.
-// Thread contract: see BatchedWork. Tasks take different rows.
+// Encodes the query rows of a request. A step is a bounded batch of rows. Thread contract: see
+// BatchedWork. Tasks process different rows.
 class EncodeTargetsWork : public RowsWork, public BatchedWork {
  public:
   EncodeTargetsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features);

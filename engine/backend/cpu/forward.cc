@@ -110,7 +110,7 @@ void PredictMixtures(const PackedModel& model, int64_t rows, const float* x, Scr
   float* hidden = scratch.hidden.data();
   double* raw = scratch.raw.data();
   Normalize(head.norm, model.config().layer_norm_eps, rows, x, nullptr, normed);
-  // In float64, for the reason given in kernels/ops/precise_linear.h.
+  // In float64; kernels/ops/precise_linear.h states the reason.
   double* precise = scratch.precise_hidden.data();
   ApplyPrecisely(head.up, rows, normed, precise);
   const kernels::PreciseGeluParams gelu = {.x = precise, .y = hidden, .n = rows * config.d_ff};

@@ -1,7 +1,7 @@
 // The stages of the model on a chunk of rows, on the calling thread. Encoding, decode, teacher
-// forcing and prediction are sequences of these.
+// forcing and prediction are sequences of these stages.
 //
-// A row's result never depends on which other rows are in the chunk.
+// The result of a row does not depend on the other rows of the chunk.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_FORWARD_H_
 #define CHORALE_ENGINE_BACKEND_CPU_FORWARD_H_
 
@@ -18,8 +18,8 @@ namespace chorale::cpu {
 struct AttentionKv {
   KvView<const float> context;
   int64_t context_rows = 0;
-  // Buffers of the paths; path p's begins at p * buffer_path_stride. Null: no buffer, and
-  // scratch.row_path and scratch.row_visible are not read.
+  // Buffers of the paths; the buffer of path p begins at p * buffer_path_stride. If null, there is
+  // no buffer, and scratch.row_path and scratch.row_visible are not read.
   KvView<const float> buffer;
   int64_t buffer_path_stride = 0;
 };
@@ -32,7 +32,7 @@ void EmbedTokens(const PackedModel& model, const float* encodings, int64_t rows,
 void MixFeatures(const PackedModel& model, const PackedLayer& layer, int64_t rows, float* x,
                  Scratch& scratch);
 
-// scratch.key_value [rows, 2 Hkv Dh] = [Wk x | Wv x], from rows of x that lie x_stride apart.
+// scratch.key_value [rows, 2 Hkv Dh] = [Wk x | Wv x], from rows of x with the distance x_stride.
 void ProjectKv(const PackedModel& model, const PackedLayer& layer, int64_t rows, const float* x,
                int64_t x_stride, Scratch& scratch);
 

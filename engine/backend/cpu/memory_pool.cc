@@ -26,8 +26,8 @@ absl::StatusOr<std::unique_ptr<MemoryPool>> MemoryPool::Create(absl::string_view
         absl::StrCat(name, ": cannot reserve ", bytes,
                      " bytes of address space: ", std::generic_category().message(error)));
   }
-  // Decode reads tens of megabytes per step. Huge pages of 2 MB avoid TLB misses; without them
-  // small pages work too.
+  // Decode reads tens of megabytes per step. Huge pages of 2 MB avoid TLB misses; without them the
+  // pool uses small pages.
   madvise(base, bytes, MADV_HUGEPAGE);
   return std::unique_ptr<MemoryPool>(new MemoryPool(static_cast<char*>(base), bytes));
 }
@@ -47,7 +47,7 @@ void MemoryPool::Clear(const PoolRange& range) {
   char* const end = begin + range.bytes;
   char* const first_page = base_ + (range.offset + page - 1) / page * page;
   char* const last_page = base_ + (range.offset + range.bytes) / page * page;
-  // Fresh pages read as zero. The kernel refuses to drop locked memory.
+  // Fresh pages read as zero. madvise fails for locked memory.
   if (first_page >= last_page || madvise(first_page, last_page - first_page, MADV_DONTNEED) != 0) {
     std::memset(begin, 0, range.bytes);
     return;

@@ -1,4 +1,4 @@
-// One contiguous range of memory; the engine assigns its parts.
+// A contiguous range of memory, of which the engine assigns parts.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_
 #define CHORALE_ENGINE_BACKEND_CPU_MEMORY_POOL_H_
 
@@ -17,8 +17,8 @@ class MemoryPool {
  public:
   static constexpr int64_t kAlignment = 64;  // a cache line, and the widest vector
 
-  // InvalidArgument naming `name` for a size that is not positive; ResourceExhausted when the
-  // address space is refused.
+  // Returns InvalidArgument with `name` for a size that is not positive, and ResourceExhausted if
+  // the address space cannot be reserved.
   static absl::StatusOr<std::unique_ptr<MemoryPool>> Create(absl::string_view name, int64_t bytes);
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;
@@ -29,7 +29,7 @@ class MemoryPool {
   // REQUIRES: the range lies in the pool and is aligned.
   float* At(const PoolRange& range) const;
 
-  // Makes the range read as zero; whole pages go back to the operating system.
+  // Makes the range read as zero, and returns full pages to the operating system.
   void Clear(const PoolRange& range);
 
  private:

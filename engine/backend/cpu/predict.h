@@ -1,4 +1,4 @@
-// Point predictions: targets that see the context alone.
+// Marginal predictions: query rows attend only to the context.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_PREDICT_H_
 #define CHORALE_ENGINE_BACKEND_CPU_PREDICT_H_
 
@@ -11,10 +11,10 @@
 
 namespace chorale::cpu {
 
-// Phase l takes every row through layer l, the last one through the head as well. Between phases
-// the tokens of all rows, [rows, D], are kept in host memory of their own.
+// Phase l processes layer l of every row; the last phase also computes the head. Between phases the
+// tokens of all rows, [rows, D], are in separate host memory.
 //
-// Thread contract: see BatchedWork. Tasks of one batch take different rows.
+// Thread contract: see BatchedWork. Tasks of one batch process different rows.
 class PredictWork : public chorale::PredictWork, public BatchedWork {
  public:
   // `context_kv` is the context pool's memory at the context's range.

@@ -1,4 +1,4 @@
-// The memory of one thread while it computes one chunk of rows.
+// The scratch memory of one thread for a chunk of rows.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_SCRATCH_H_
 #define CHORALE_ENGINE_BACKEND_CPU_SCRATCH_H_
 
@@ -11,27 +11,27 @@
 
 namespace chorale::cpu {
 
-// Paths of one tile: with two tokens per path, a step of a tile is one chunk.
+// The paths of a tile: with two tokens per path, a step of a tile is one chunk.
 inline constexpr int64_t kTilePaths = 32;
 
-// Rows that go through a layer together: enough to read each weight once for many rows, few enough
-// for a chunk's activations to stay in the second-level cache.
+// The rows of a chunk, which go through a layer together: enough to read each weight once for many
+// rows, few enough for their activations to stay in the L2 cache.
 inline constexpr int64_t kChunkRows = 2 * kTilePaths;
 
-// Rows of a chunk whose rows all attend to that many context rows. In a large context attention is
-// most of the work, and a step takes fewer rows so that it stays short. Whole panels of keys, so
-// that two tasks of an encoding never write to one cache line.
+// The rows of a chunk in which all rows attend to `context_rows` context rows. For a large context,
+// attention is most of the work, and a step has fewer rows so that it stays short. The result is a
+// multiple of the panel size, so that two tasks of an encoding never write to the same cache line.
 inline int64_t ChunkRowsFor(int64_t context_rows) {
   constexpr int64_t kLargeContext = 8'192;
   static_assert(kChunkRows % kernels::kPanel == 0);
   return context_rows > kLargeContext ? kernels::kPanel : kChunkRows;
 }
 
-// Thread contract: belongs to one thread of the pool; sized by the engine thread between batches.
+// Thread contract: used by one thread of the pool; the engine thread resizes it between batches.
 struct Scratch {
-  AlignedBuffer tokens;                 // [kChunkRows, D], the tokens of a chunk
+  AlignedBuffer tokens;                 // [kChunkRows, D], tokens of the chunk
   AlignedBuffer encodings;              // [kChunkRows, D]
-  AlignedBuffer mixed;                  // [kChunkRows, D], what is added to the tokens
+  AlignedBuffer mixed;                  // [kChunkRows, D], added to the tokens
   AlignedBuffer query;                  // [kChunkRows, D]
   AlignedBuffer key_value;              // [kChunkRows, 2 Hkv Dh]
   AlignedBuffer hidden;                 // [kChunkRows, Dff]
@@ -41,7 +41,7 @@ struct Scratch {
   AlignedArray<double> std;             // [kChunkRows, M]
   AlignedArray<double> log_weight;      // [kChunkRows, M]
 
-  // Of the rows of a chunk.
+  // For each row of the chunk.
   std::array<float, kChunkRows> y;
   std::array<int32_t, kChunkRows> encoding;  // see kernels/ops/embed_rows.h
   std::array<int32_t, kChunkRows> offset;    // see TokenOffset

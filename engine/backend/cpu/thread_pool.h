@@ -15,13 +15,13 @@
 
 namespace chorale::cpu {
 
-// Thread contract: constructed, run and destroyed by one thread, which counts as thread 0 of Run.
+// Thread contract: one thread constructs, runs and destroys the pool. It is thread 0 of Run.
 class ThreadPool {
  public:
   using Task = absl::FunctionRef<void(int64_t task, int thread)>;
 
-  // threads >= 1, the caller's among them: threads - 1 are started. ResourceExhausted when the
-  // operating system refuses one.
+  // Starts threads - 1 threads in addition to the caller's. Returns ResourceExhausted if the
+  // operating system cannot start a thread. REQUIRES: threads >= 1.
   static absl::StatusOr<std::unique_ptr<ThreadPool>> Create(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -29,8 +29,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls run(task, thread) once for every task in 0..tasks-1, at most one at a time per thread in
-  // 0..threads()-1, and returns when all have returned. Nothing is allocated.
+  // Calls run(task, thread) once for every task in 0..tasks-1, with at most one call at a time per
+  // thread in 0..threads()-1, and returns when all calls have returned. Allocates nothing.
   void Run(int64_t tasks, Task run);
 
  private:
@@ -41,7 +41,7 @@ class ThreadPool {
   Mutex mutex_;
   CondVar work_;      // a batch was opened, or stopping_ was set
   CondVar finished_;  // joined_ became zero
-  // The open batch, or null. A worker that wakes up too late finds none and goes back to sleep, so
+  // The open batch, or null. A worker that wakes up too late finds no batch and sleeps again, so
   // that no batch waits for it.
   const Task* run_ ABSL_GUARDED_BY(mutex_) = nullptr;
   int64_t tasks_ ABSL_GUARDED_BY(mutex_) = 0;

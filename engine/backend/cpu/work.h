@@ -1,4 +1,4 @@
-// How the CPU backend advances work: in batches of independent tasks.
+// Work of the CPU backend, which it advances in batches of independent tasks.
 #ifndef CHORALE_ENGINE_BACKEND_CPU_WORK_H_
 #define CHORALE_ENGINE_BACKEND_CPU_WORK_H_
 
@@ -20,17 +20,18 @@ class BatchedWork {
   virtual ~BatchedWork() = default;
 
   virtual bool done() const = 0;  // Work::done
-  // Plans up to max_steps steps (at least one), cut into independent tasks, about `parallelism` of
-  // them if possible. Returns the number of tasks, at least one. REQUIRES: the work is not done.
+  // Plans up to max_steps steps (at least one), and divides them into independent tasks, if
+  // possible about `parallelism` tasks. Returns the number of tasks, at least one. REQUIRES: the
+  // work is not done.
   virtual int64_t BeginBatch(int64_t max_steps, int parallelism) = 0;
 
   virtual void RunTask(int64_t task, Scratch& scratch) = 0;
 
-  // After all tasks of the batch: returns the number of steps that it took.
+  // Call after all tasks of the batch. Returns the number of steps of the batch.
   virtual int64_t EndBatch() = 0;
 };
 
-// Row encodings of targets, [T, D].
+// Encodings of query rows, [T, D].
 class EncodedTargets : public EncodedRows {
  public:
   EncodedTargets(int64_t rows, int64_t width) : rows_(rows), encodings_(rows * width) {}
@@ -43,10 +44,10 @@ class EncodedTargets : public EncodedRows {
   AlignedBuffer encodings_;
 };
 
-// The encodings [T, D] of rows that this backend made.
+// The encodings [T, D] of `rows`. REQUIRES: this backend created `rows`.
 const float* EncodingsOf(const EncodedRows& rows);
 
-// The target at a position of a path of the tile.
+// The index of the query row at a position of a path of the tile.
 int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t position);
 
 // Mixtures of some rows, [rows, M].
@@ -69,7 +70,7 @@ class MixtureStore {
   std::vector<double> log_weight_;
 };
 
-// A resident context as the forward pass needs it.
+// A view of a resident context for the forward pass.
 class ContextKvView {
  public:
   // `pool` is the context pool's memory at context.kv.
@@ -77,7 +78,7 @@ class ContextKvView {
 
   const PackedModel& model() const { return *model_; }
   int64_t rows() const { return rows_; }
-  AttentionKv Layer(int64_t layer) const;  // the context of one layer, and no buffer
+  AttentionKv Layer(int64_t layer) const;  // the context of one layer, without a buffer
 
  private:
   const PackedModel* model_;

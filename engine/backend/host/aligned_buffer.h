@@ -16,8 +16,8 @@ class AlignedArray {
   AlignedArray() = default;
   explicit AlignedArray(int64_t size) { Reserve(size); }
 
-  // Room for `size` elements. What was there before is lost if it has to grow; new elements are
-  // zero. Never shrinks, so that work of a size seen before allocates nothing.
+  // Reserves memory for `size` elements. If the array grows, its previous content is lost and all
+  // elements are zero. Never shrinks, so that repeated work of the same size allocates nothing.
   void Reserve(int64_t size) {
     if (size <= size_) return;
     data_.reset();

@@ -1,5 +1,5 @@
-// Keys and values that queries attend to, in the kernels' layout: of a layer of a context, of a
-// layer of one path's buffer, or of the tokens of a row encoder.
+// Keys and values in the layout of the kernels: of a layer of a context, of a layer of one path's
+// buffer, or of the tokens of a row encoder.
 #ifndef CHORALE_ENGINE_BACKEND_HOST_ATTENTION_KV_H_
 #define CHORALE_ENGINE_BACKEND_HOST_ATTENTION_KV_H_
 
@@ -10,14 +10,14 @@
 
 namespace chorale {
 
-// T is float, or const float for readers.
+// T is float, or const float for read access.
 template <typename T>
 struct KvView {
-  T* keys = nullptr;    // [Hkv] packed keys of the capacity
+  T* keys = nullptr;    // [Hkv] packed keys of this capacity
   T* values = nullptr;  // [Hkv, capacity, Dh]
   int64_t capacity = 0;
 
-  // As T* becomes const T*. NOLINTNEXTLINE(google-explicit-constructor)
+  // Converts like T* to const T*. NOLINTNEXTLINE(google-explicit-constructor)
   operator KvView<const T>() const { return {keys, values, capacity}; }
 };
 
@@ -26,12 +26,12 @@ struct KvShape {
   int64_t heads = 0;     // Hkv
   int64_t head_dim = 0;  // Dh
 
-  // Of a block of memory with room for `capacity` tokens.
+  // The number of elements in a block of memory for `capacity` tokens.
   int64_t Elements(int64_t capacity) const {
     return kernels::LayerKvSize(capacity, heads, head_dim);
   }
 
-  // The keys and values in such a block.
+  // The keys and values in a block of memory for `capacity` tokens.
   template <typename T>
   KvView<T> At(T* memory, int64_t capacity) const {
     return {memory, memory + heads * kernels::PackedKeysSize(capacity, head_dim), capacity};
@@ -41,8 +41,8 @@ struct KvShape {
 // The shape of one layer of the trunk.
 KvShape LayerKvShape(const ModelConfig& config);
 
-// Copies the keys and values of n tokens to position `offset` of kv and on. A token's row of
-// `projected` is [K | V], [Hkv Dh] each; the rows lie `stride` apart.
+// Copies the keys and values of n tokens to kv from position `offset` on. A token's row of
+// `projected` is [K | V], [Hkv Dh] each; the distance between rows is `stride`.
 void AppendKv(const KvShape& shape, int64_t n, const float* projected, int64_t stride,
               const KvView<float>& kv, int64_t offset);
 

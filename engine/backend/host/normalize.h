@@ -1,4 +1,4 @@
-// Layer norm as the forward passes call it.
+// Layer norm for the forward passes.
 #ifndef CHORALE_ENGINE_BACKEND_HOST_NORMALIZE_H_
 #define CHORALE_ENGINE_BACKEND_HOST_NORMALIZE_H_
 
@@ -8,7 +8,7 @@
 
 namespace chorale {
 
-// y [rows, width] = LN(x + residual), of the norm's width; residual may be null, y may be x.
+// y [rows, width] = LN(x + residual), with the width of the norm; residual may be null, y may be x.
 void Normalize(const LayerNormWeights& norm, float epsilon, int64_t rows, const float* x,
                const float* residual, float* y);
 

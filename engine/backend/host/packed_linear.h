@@ -36,7 +36,7 @@ class PackedLinear {
   int64_t in_ = 0;
 };
 
-// Matrices [out_i, in], one below the other: one map that yields all their results.
+// Stacks matrices [out_i, in] vertically into a single map that computes all their results.
 std::vector<float> Stacked(std::initializer_list<absl::Span<const float>> weights);
 
 }  // namespace chorale

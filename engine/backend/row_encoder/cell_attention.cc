@@ -35,10 +35,10 @@
 namespace chorale {
 namespace {
 
-// Cells that go through the layers together: few enough for their tokens to stay in the L2 cache.
+// Cells per pass through the layers: few enough for their tokens to stay in the L2 cache.
 constexpr int64_t kBlockCells = 512;
 
-// The memory of one thread while it encodes.
+// The scratch memory of one thread during encoding.
 struct CellScratch {
   AlignedBuffer features;  // [cells, kCellFeatures (+ kNumberFeatures)]
   AlignedBuffer column;    // [cells of a column, E]
@@ -53,7 +53,8 @@ struct CellScratch {
 struct CellAttention {
   CellAttention(const CellAttentionWeights& weights, const ModelConfig& config);
 
-  // cell_rf, or with y what the fit reads, of rows [first, first + rows) of a column; [rows, E].
+  // Writes cell_rf of rows [first, first + rows) of a column to out [rows, E]; with y, including
+  // the target as in the fit.
   void EmbedColumn(const FeatureMatrix& features, int64_t column, int64_t first, int64_t rows,
                    const float* y, CellScratch& scratch, float* out) const;
 
@@ -77,7 +78,7 @@ struct CellAttention {
   const LayerNormWeights norm;
 };
 
-// [E, kCellFeatures + kNumberFeatures]: one map for a cell and its row's target.
+// [E, kCellFeatures + kNumberFeatures]: a single map for a cell and its row's target.
 std::vector<float> SideBySide(const std::vector<float>& cell, const std::vector<float>& target) {
   std::vector<float> joined;
   const auto rows = static_cast<int64_t>(cell.size()) / kernels::kCellFeatures;
@@ -140,7 +141,7 @@ void AddProductTo(const float* a, const float* b, int64_t n, float* x) {
   for (int64_t i = 0; i < n; ++i) x[i] += a[i] * b[i];
 }
 
-// Of every column: the keys and values of its points, for read_column, and its gate.
+// The keys and values of each column's points, for read_column, and its gate.
 class ColumnStates : public RowEncoderState {
  public:
   ColumnStates(const CellAttention& model, CellColumns columns)
@@ -161,7 +162,7 @@ class ColumnStates : public RowEncoderState {
     return gates_.data() + f * model.width;
   }
 
-  // A column after the other: its gate, then its keys and values.
+  // The columns in order, each with its gate, then its keys and values.
   std::string Bytes() const override {
     std::string bytes;
     const auto append = [&bytes](const float* values, int64_t count) {
@@ -174,7 +175,7 @@ class ColumnStates : public RowEncoderState {
     }
     return bytes;
   }
-  // REQUIRES: bytes.size() is a multiple, but not zero, of BytesOfColumn.
+  // REQUIRES: bytes.size() is a positive multiple of BytesOfColumn.
   ColumnStates(const CellAttention& model, absl::string_view bytes)
       : size_(model.read_column.KvSize(model.inducing_points)) {
     const auto columns = static_cast<int64_t>(bytes.size()) / BytesOfColumn(model);
@@ -200,7 +201,7 @@ class ColumnStates : public RowEncoderState {
   std::vector<float> gates_;  // [F, E]
 };
 
-// A task is a column.
+// A task processes one column.
 class CellAttentionFit : public RowEncoderFit {
  public:
   CellAttentionFit(const CellAttention& model, const FeatureMatrix& context,

@@ -1,11 +1,12 @@
-// The per-column state of "cell_attention" (engine/backend/row_encoder/cell_attention.cc), from the
-// inducing points after `summarise`:
+// The per-column state of "cell_attention" (engine/backend/row_encoder/cell_attention.cc), computed
+// from the inducing points after `summarise`:
 //
 //   column_f  = mix_columns(mean_i points_fi + column_id_f)
 //   points_f += column_f
 //   gate_f    = Wg column_f + bg
 //
-// It is small, and all rows are encoded with it: every backend computes it here, in float32.
+// The state is small, and determines the encodings of all rows: every backend computes it with this
+// code in float32.
 #ifndef CHORALE_ENGINE_BACKEND_ROW_ENCODER_CELL_COLUMNS_H_
 #define CHORALE_ENGINE_BACKEND_ROW_ENCODER_CELL_COLUMNS_H_
 
@@ -30,7 +31,7 @@ class CellColumnMixer {
  public:
   CellColumnMixer(const CellAttentionWeights& weights, const ModelConfig& config);
 
-  // points [columns, I, E] as `summarise` made them.
+  // points [columns, I, E] are the results of `summarise`.
   CellColumns Mix(std::vector<float> points) const;
 
  private:

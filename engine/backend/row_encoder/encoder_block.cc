@@ -83,7 +83,7 @@ void EncoderBlock::AttendInSets(int64_t sets, int64_t n, float* x, Scratch& scra
 void EncoderBlock::AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys,
                                 const float* memory, Scratch& scratch) const {
   const int64_t tokens = sets * n;
-  // Queries behind the memory's projections.
+  // The queries follow the memory's projections.
   const int64_t memory_size = sets * keys * 2 * width_;
   scratch.normed.Reserve(std::max(tokens, sets * keys) * width_);
   scratch.projected.Reserve(memory_size + tokens * width_);

@@ -14,9 +14,9 @@ namespace chorale {
 
 // x += Wo attend(Wq LN1(x), Wk LN1(m), Wv LN1(m));  x += W2 gelu(W1 LN2(x) + b1) + b2
 //
-// In parts, because keys and values are shared in different ways. Tokens are [n, E], contiguous;
-// `scratch` grows as needed and holds nothing between calls.
-// Immutable and thread-safe.
+// The block is divided into parts, because keys and values are shared in different ways. Tokens are
+// [n, E], contiguous. `scratch` grows as needed and keeps no data between calls. Immutable and
+// thread-safe.
 class EncoderBlock {
  public:
   EncoderBlock(const EncoderBlockWeights& weights, int64_t width, int64_t heads, float epsilon);
@@ -26,21 +26,22 @@ class EncoderBlock {
     AlignedBuffer projected;  // [n, 3E]
     AlignedBuffer attended;   // [n, E]
     AlignedBuffer hidden;     // [n, 2E]
-    AlignedBuffer kv;         // of one set of tokens
+    AlignedBuffer kv;         // for one set of tokens
   };
 
-  // Elements of the keys and values of n tokens, and where they lie in such a block of memory.
+  // The number of elements of the keys and values of n tokens, and their position in a block of
+  // memory of that size.
   int64_t KvSize(int64_t n) const { return kv_shape_.Elements(n); }
   template <typename T>
   KvView<T> KvAt(T* memory, int64_t capacity) const {
     return kv_shape_.At(memory, capacity);
   }
 
-  // Writes the keys and values of memory tokens m behind those of `offset` earlier ones.
+  // Writes the keys and values of memory tokens m after those of the first `offset` tokens.
   void WriteKv(int64_t n, const float* m, int64_t offset, const KvView<float>& kv,
                Scratch& scratch) const;
 
-  // Every token of x attends to all `keys` tokens of kv.
+  // Every token of x attends to all `keys` keys of kv.
   void Attend(int64_t n, float* x, const KvView<const float>& kv, int64_t keys,
               Scratch& scratch) const;
 
@@ -51,10 +52,10 @@ class EncoderBlock {
   void AttendToSets(int64_t sets, int64_t n, float* x, int64_t keys, const float* memory,
                     Scratch& scratch) const;
 
-  // The rest of the block after attention, whose result is `attended` [n, E].
+  // Computes the rest of the block from the result of the attention, `attended` [n, E].
   void Finish(int64_t n, const float* attended, float* x, Scratch& scratch) const;
 
-  // Of n tokens that attend to `keys` others each, without making those keys.
+  // FLOPs of n tokens that attend to `keys` keys each, without the computation of those keys.
   double AttendFlops(double n, double keys) const;
   double KvFlops(double n) const;
 

@@ -4,7 +4,7 @@
 namespace chorale {
 namespace {
 
-// Stateless: every row is encoded by itself.
+// Stateless: every row is encoded separately.
 class EmptyState : public RowEncoderState {};
 
 class NothingToLearn : public RowEncoderFit {
