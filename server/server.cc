@@ -1,18 +1,10 @@
 #include "server/server.h"
 
-#include <fcntl.h>
 #include <grpc/support/time.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/impl/server_builder_option.h>
-#include <grpcpp/impl/server_builder_plugin.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <climits>
-#include <cstdio>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -23,25 +15,16 @@
 #include "base/file_descriptor.h"
 #include "base/monotonic_clock.h"
 #include "base/status_macros.h"
+#include "server/grpc_arguments.h"
 #include "server/memory/memory_plan.h"
 #include "server/models/update_models.h"
 #include "server/net/listen.h"
 #include "server/process/health_services.h"
 #include "server/telemetry/logging.h"
-#include "server/telemetry/process_statistics.h"
 
 namespace chorale {
-namespace {
 
-// Limit of the HTTP/2 headers and trailers of one call.
-constexpr int kMaxMetadataBytes = 16 << 10;
-// A vanished client is detected after the sum of these two.
-constexpr int kKeepaliveTimeMs = 60'000;
-constexpr int kKeepaliveTimeoutMs = 20'000;
-// A connection without a call ends; its client makes another one when it needs it.
-constexpr int kMaxConnectionIdleMs = 30 * 60'000;
-// Time for a client to begin: to finish the handshake of its connection and send its settings.
-constexpr int kHandshakeTimeoutMs = 10'000;
+namespace {
 
 // Time for clients to receive the last bytes and to close their connections when no call is in
 // flight. It is a limit: idle gRPC clients may check their connections only every five seconds.
@@ -57,28 +40,6 @@ constexpr int kLargeRequestThreads = 1;
 // Threads that encode and send results.
 constexpr int kReplyThreads = 2;
 
-// Linking the reflection library adds the plugin to every server. This removes it.
-class RemoveReflection : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    plugins->erase(std::remove_if(plugins->begin(), plugins->end(),
-                                  [](const std::unique_ptr<grpc::ServerBuilderPlugin>& plugin) {
-                                    return plugin->name() == "proto_server_reflection";
-                                  }),
-                   plugins->end());
-  }
-};
-
-std::string TemporaryPortFile(const ServerOptions& options) {
-  return absl::StrCat(options.port_file, ".tmp");
-}
-
-absl::Status PortFileError(const ServerOptions& options) {
-  return absl::UnavailableError(absl::StrCat("cannot write the port file ", options.port_file, ": ",
-                                             std::generic_category().message(errno)));
-}
-
 // Sockets for the address that a flag names.
 absl::StatusOr<std::vector<FileDescriptor>> ListenFor(const char* flag,
                                                       const std::string& address) {
@@ -88,48 +49,11 @@ absl::StatusOr<std::vector<FileDescriptor>> ListenFor(const char* flag,
                       absl::StrCat(flag, ": ", sockets.status().message()));
 }
 
-void SetArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
-  const auto message_bytes = static_cast<int>(options.max_message_bytes);
-  builder->SetMaxReceiveMessageSize(message_bytes);
-  builder->SetMaxSendMessageSize(message_bytes);
-  // gRPC checks the size of a message after decompression: half a megabyte of gzip can take half a
-  // gigabyte in spite of the limit. So compressed requests are refused (UNIMPLEMENTED).
-  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
-  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
-  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // gRPC's defaults, five minutes during a call and two hours without one, would disconnect
-  // reasonable clients.
-  builder->AddChannelArgument(
-      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-      static_cast<int>(absl::ToInt64Milliseconds(options.min_ping_interval)));
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  if (options.max_connection_age > absl::ZeroDuration()) {
-    builder->AddChannelArgument(
-        GRPC_ARG_MAX_CONNECTION_AGE_MS,
-        static_cast<int>(absl::ToInt64Milliseconds(options.max_connection_age)));
-    // A stream lasts as long as it needs, on the old connection.
-    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX);
-  }
-}
-
-// Of the models that are served.
-int64_t WeightBytesOf(const Engine& engine) {
-  int64_t bytes = 0;
-  for (const ModelInfo& model : engine.Models()) {
-    bytes += model.parameters * static_cast<int64_t>(sizeof(float));
-  }
-  return bytes;
-}
-
 }  // namespace
 
 Server::Server(const ServerOptions& options)
     : options_(options),
+      port_file_(options.port_file),
       limits_(options.limits),
       memory_limit_bytes_(options.memory_limit_bytes),
       has_own_memory_limit_(options.own_memory_limit),
@@ -188,7 +112,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   RETURN_IF_ERROR(server->StartHttp());
   server->watchdog_ = std::make_unique<ClientWatchdog>(&server->registry_, &server->metrics_,
                                                        options.stalled_write_timeout);
-  RETURN_IF_ERROR(server->PreparePortFile());
+  RETURN_IF_ERROR(server->port_file_.Prepare(server->port_));
   LogEvent(spdlog::level::info, "listening",
            {{"address", options.listen_address},
             {"port", int64_t{server->port()}},
@@ -206,10 +130,10 @@ absl::Status Server::Bind() {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  SetArguments(options_, &builder);
+  SetGrpcArguments(options_, &builder);
   // Reflection is not a call of this API: it would answer callers that nobody knows.
   const bool reflection = options_.reflection && !access_->authenticates();
-  if (!reflection) builder.SetOption(std::make_unique<RemoveReflection>());
+  if (!reflection) RemoveReflection(&builder);
   builder.RegisterService(service_.get());
   handover_ = std::make_unique<ConnectionHandover>(
       &builder, [this] { return MakeServerCredentials(access_->tls()); });
@@ -238,73 +162,6 @@ void Server::Listen(std::vector<FileDescriptor> sockets) {
           .refused = [this](Refusal why) { metrics_.ConnectionRefused(NameOf(why)); },
           .failed = [this](const absl::Status& why) { Fail("listener_failed", why.message()); }});
   opened_listener_ = listener_.get();
-}
-
-void Server::WatchMemory() {
-  memory_watch_ = std::make_unique<MemoryWatch>(MemoryWatch::Handlers{
-      .limit = [this] { return CurrentMemoryLimit(); },
-      .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
-      .each_second =
-          [this] {
-            metrics_.ConnectionsEnded("flood", listener_->EndFloods());
-            access_->refusal_lines().LogSums(MonotonicNow());
-            LogSumsOfGrpc(MonotonicNow());
-            FollowMemoryLimit();
-          },
-      .end_busiest =
-          [this](bool lately) {
-            const int64_t ended =
-                listener_->EndBusiest(lately ? BusySince::kMark : BusySince::kBeginning);
-            metrics_.ConnectionsEnded("memory", ended);
-            return ended;
-          },
-      .give_up = [this] { Fail("memory_exhausted", "memory use stayed near the limit"); },
-      .raise_limit =
-          [this](int64_t resident_bytes) {
-            own_memory_limit_->Raise(resident_bytes);
-            LogEvent(spdlog::level::warn, "memory_limit_raised",
-                     {{"resident_bytes", resident_bytes}});
-          }});
-}
-
-void Server::FollowMemoryLimit() {
-  Engine* const engine = opened_engine_;
-  if (engine == nullptr || !options_.find_memory_shares) return;
-  const bool on_host = engine->backend_info().backend == "cpu";
-  const std::optional<MemoryShares> shares =
-      options_.find_memory_shares(on_host, WeightBytesOf(*engine));
-  if (!shares.has_value()) return;
-  memory_limit_bytes_ = shares->limit_bytes;
-  has_own_memory_limit_ = shares->own_memory_limit;
-  engine->LimitPools(shares->pools);
-  registration_memory_.SetLimit(shares->registration_memory_bytes);
-  std::vector<LogField> fields = {
-      {"memory_limit_mib", shares->limit_bytes >> 20},
-      {"registration_memory_mib", shares->registration_memory_bytes >> 20}};
-  if (on_host) {
-    fields.push_back({"context_pool_mib", shares->pools.context >> 20});
-    fields.push_back({"buffer_pool_mib", shares->pools.buffer >> 20});
-  }
-  if (!shares->warning.empty()) fields.push_back({"reason", shares->warning});
-  LogEvent(spdlog::level::warn, "memory_limit_changed", fields);
-}
-
-MemoryLimit Server::CurrentMemoryLimit() {
-  if (const int64_t limit = memory_limit_bytes_; limit > 0) return {limit};
-  Engine* const engine = opened_engine_;
-  if (!has_own_memory_limit_ || engine == nullptr) return {0};
-  const EngineStats stats = engine->Stats();
-  OwnMemoryLimit::Work work;
-  work.pools = stats.registration_bytes;
-  if (engine->backend_info().backend == "cpu") {
-    work.pools += stats.resident_bytes + stats.buffer_bytes;
-  }
-  // A dataset that arrives, its encoded form, and what is made of it.
-  constexpr int64_t kCopiesOfDatasets = 3;
-  work.passing = stats.loading_bytes + kCopiesOfDatasets * registration_memory_.used();
-  work.weights = WeightBytesOf(*engine);
-  if (!own_memory_limit_.has_value()) own_memory_limit_.emplace(ResidentBytes(), work);
-  return {own_memory_limit_->Next(work), /*set=*/false};
 }
 
 absl::Status Server::StartHttp() {
@@ -336,28 +193,6 @@ ServerState Server::State() const {
                        .certificate_expires = std::nullopt};
   if (access_->tls() != nullptr) state.certificate_expires = access_->tls()->expires();
   return state;
-}
-
-absl::Status Server::PreparePortFile() const {
-  if (options_.port_file.empty()) return absl::OkStatus();
-  const std::string path = TemporaryPortFile(options_);
-  for (const std::string& earlier : {options_.port_file, path}) {
-    if (unlink(earlier.c_str()) != 0 && errno != ENOENT) return PortFileError(options_);
-  }
-  const FileDescriptor file(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.valid()) return PortFileError(options_);
-  const std::string text = absl::StrCat(port_, "\n");
-  const auto size = static_cast<ssize_t>(text.size());
-  return write(file.get(), text.data(), text.size()) == size ? absl::OkStatus()
-                                                             : PortFileError(options_);
-}
-
-absl::Status Server::PublishPortFile() const {
-  if (options_.port_file.empty()) return absl::OkStatus();
-  // Renaming is atomic: a process that waits for the file never reads half of it.
-  const int renamed = std::rename(TemporaryPortFile(options_).c_str(), options_.port_file.c_str());
-  return renamed == 0 ? absl::OkStatus() : PortFileError(options_);
 }
 
 void Server::UpdateHealth() {
@@ -401,7 +236,7 @@ absl::Status Server::Open(const EngineFactory& factory, std::function<void()> on
     UpdateHealth();
   }
   if (failed_) NotifyOwner();
-  RETURN_IF_ERROR(PublishPortFile());
+  RETURN_IF_ERROR(port_file_.Publish());
   LogEvent(spdlog::level::info, "serving",
            {{"backend", engine_->backend_description()},
             {"models", static_cast<int64_t>(engine_->Models().size())}});

@@ -26,6 +26,7 @@
 #include "server/process/callback_threads.h"
 #include "server/process/executor.h"
 #include "server/process/health_watch.h"
+#include "server/process/port_file.h"
 #include "server/rpc/byte_budget.h"
 #include "server/rpc/chorale_service.h"
 #include "server/rpc/client_watchdog.h"
@@ -126,8 +127,6 @@ class Server {
   ServerState State() const;
   // In two steps: a file that cannot be written is an error at start, but a process that waits for
   // the file must not find it before calls are admitted.
-  absl::Status PreparePortFile() const;
-  absl::Status PublishPortFile() const;
   // Updates the health service.
   void UpdateHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
   bool IsReady() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
@@ -141,6 +140,7 @@ class Server {
 
   // In order of dependency: members may use those above them.
   const ServerOptions options_;
+  const PortFile port_file_;
   PrometheusMetrics metrics_;
   std::unique_ptr<SpanExporter> spans_;  // null: no traces
   std::unique_ptr<CallTelemetry> telemetry_;

@@ -1,28 +1,15 @@
-// The format of a file:
-//
-//   "CHORALE KV 1\n"                        kMagic
-//   lengths of head, state and K/V          3 x uint64, little-endian
-//   head                                    the id as JSON
-//   state of the row encoder
-//   keys and values
-//   SHA-256 of all bytes before it          32 bytes
 #include "engine/store/context_files.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -33,6 +20,7 @@
 #include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
+#include "engine/store/context_file_format.h"
 #include "engine/store/failpoint.h"
 #include "engine/store/posix_file.h"
 #include "spdlog/spdlog.h"
@@ -41,16 +29,8 @@ namespace chorale {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
-static_assert(std::endian::native == std::endian::little,
-              "lengths, keys and values are stored raw");
-
-constexpr absl::string_view kMagic = "CHORALE KV 1\n";
 constexpr absl::string_view kFileSuffix = ".kv";
 constexpr absl::string_view kTemporarySuffix = ".kv.incoming";
-constexpr int64_t kDigestBytes = 32;
-constexpr int64_t kMaxHeadBytes = 64 << 10;
 constexpr int64_t kChunkBytes = 4 << 20;  // written between two calls of `unwanted`
 // Written between two syncs, so that StopWriting does not wait for a long sync.
 constexpr int64_t kSyncBytes = 64 << 20;
@@ -60,46 +40,8 @@ constexpr const char* kFileSteps[] = {
     "kv_rename", "kv_folder_fsync", "kv_durable",    "kv_unlink",
 };
 
-struct Lengths {
-  int64_t head = 0;
-  int64_t state = 0;
-  int64_t kv = 0;
-};
-constexpr int64_t kHeadOffset = static_cast<int64_t>(kMagic.size() + sizeof(Lengths));
-
 std::string KeyOf(absl::string_view tenant, absl::string_view name) {
   return ContentDigest(absl::StrCat(tenant, absl::string_view("\0", 1), name));
-}
-
-std::string HeadOf(const EncodedContextId& id) {
-  return Json{{"tenant", id.tenant},       {"name", id.name},
-              {"dataset", id.dataset},     {"created_ns", id.created_ns},
-              {"model", id.model},         {"model_digest", id.model_digest},
-              {"kv_format", id.kv_format}, {"kv_bytes", id.kv_bytes}}
-      .dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-}
-
-std::optional<EncodedContextId> IdFromHead(const std::string& head) {
-  const Json json = Json::parse(head, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return std::nullopt;
-  EncodedContextId id;
-  const auto text = [&json](const char* key, std::string* out) {
-    const auto found = json.find(key);
-    if (found == json.end() || !found->is_string()) return false;
-    *out = found->get<std::string>();
-    return true;
-  };
-  const auto number = [&json](const char* key, int64_t* out) {
-    const auto found = json.find(key);
-    if (found == json.end() || !found->is_number_integer()) return false;
-    *out = found->get<int64_t>();
-    return true;
-  };
-  const bool complete = text("tenant", &id.tenant) && text("name", &id.name) &&
-                        text("dataset", &id.dataset) && number("created_ns", &id.created_ns) &&
-                        text("model", &id.model) && text("model_digest", &id.model_digest) &&
-                        text("kv_format", &id.kv_format) && number("kv_bytes", &id.kv_bytes);
-  return complete ? std::optional(std::move(id)) : std::nullopt;
 }
 
 struct DiskBytes {
@@ -114,111 +56,6 @@ std::optional<DiskBytes> DiskOf(const std::string& folder) {
   return DiskBytes{.all = static_cast<int64_t>(disk.f_blocks) * block,
                    .free = static_cast<int64_t>(disk.f_bavail) * block};
 }
-
-// An incremental SHA-256.
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new()) {
-    Require(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1,
-            "SHA-256 is built in");
-  }
-  void Add(absl::string_view bytes) {
-    Require(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1,
-            "SHA-256 takes any bytes");
-  }
-  std::string Finish() {
-    std::string digest(kDigestBytes, '\0');
-    unsigned int length = 0;
-    Require(EVP_DigestFinal_ex(context_.get(), reinterpret_cast<unsigned char*>(digest.data()),
-                               &length) == 1 &&
-                length == kDigestBytes,
-            "a SHA-256 has 32 bytes");
-    return digest;
-  }
-
- private:
-  struct Free {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-  };
-  std::unique_ptr<EVP_MD_CTX, Free> context_;
-};
-
-// An open file, read from its beginning.
-class FileReader {
- public:
-  // Returns NotFound if there is no such file.
-  static absl::StatusOr<FileReader> Open(const std::string& path) {
-    ASSIGN_OR_RETURN(FileDescriptor file, OpenToRead(path));
-    struct stat info;
-    if (fstat(file.get(), &info) != 0) return FileError(errno, "stat", path);
-    posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
-    return FileReader(path, std::move(file), info);
-  }
-
-  int64_t bytes() const { return bytes_; }
-  absl::Time modified() const { return modified_; }
-
-  absl::Status Read(absl::Span<char> to) {
-    while (!to.empty()) {
-      const size_t chunk = std::min<size_t>(to.size(), kChunkBytes);
-      const ssize_t got = read(file_.get(), to.data(), chunk);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return FileError(errno, "read", path_);
-      if (got == 0) return absl::DataLossError(absl::StrCat(path_, ": ends too early"));
-      digest_.Add({to.data(), static_cast<size_t>(got)});
-      to.remove_prefix(static_cast<size_t>(got));
-    }
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::string> Read(int64_t bytes) {
-    std::string content(static_cast<size_t>(bytes), '\0');
-    RETURN_IF_ERROR(Read(absl::MakeSpan(content)));
-    return content;
-  }
-
-  // Reads the lengths, and checks that they add up to the size of the file.
-  absl::StatusOr<Lengths> ReadLengths() {
-    ASSIGN_OR_RETURN(std::string fixed, Read(std::min(kHeadOffset, bytes_)));
-    Lengths lengths;
-    if (bytes_ < kHeadOffset + kDigestBytes || !absl::StartsWith(fixed, kMagic)) {
-      return absl::DataLossError(absl::StrCat(path_, ": has another version, or is incomplete"));
-    }
-    std::memcpy(&lengths, fixed.data() + kMagic.size(), sizeof(lengths));
-    int64_t rest = bytes_ - kHeadOffset - kDigestBytes;
-    for (const int64_t length : {lengths.head, lengths.state, lengths.kv}) {
-      if (length < 0 || length > rest) rest = -1;
-      if (rest >= 0) rest -= length;
-    }
-    if (rest != 0 || lengths.head > kMaxHeadBytes) {
-      return absl::DataLossError(absl::StrCat(path_, ": its size does not match its header"));
-    }
-    return lengths;
-  }
-
-  // Checks that the next bytes of the file are the digest of all bytes read before.
-  absl::Status CheckDigest() {
-    const std::string expected = digest_.Finish();
-    std::string found(kDigestBytes, '\0');
-    if (pread(file_.get(), found.data(), found.size(), bytes_ - kDigestBytes) != kDigestBytes ||
-        found != expected) {
-      return absl::DataLossError(absl::StrCat(path_, ": the content does not match its checksum"));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  FileReader(std::string path, FileDescriptor file, const struct stat& info)
-      : path_(std::move(path)),
-        file_(std::move(file)),
-        bytes_(info.st_size),
-        modified_(absl::TimeFromTimespec(info.st_mtim)) {}
-
-  std::string path_;
-  FileDescriptor file_;
-  int64_t bytes_;
-  absl::Time modified_;
-  Sha256 digest_;
-};
 
 }  // namespace
 
@@ -252,8 +89,9 @@ absl::Status ContextFiles::Open(absl::FunctionRef<Found(const EncodedContextId&)
     const std::string path = absl::StrCat(folder_, "/", name);
     if (absl::EndsWith(name, kTemporarySuffix)) RemoveFile(path);
     if (!absl::EndsWith(name, kFileSuffix)) continue;  // not a context file
-    absl::StatusOr<FileReader> reader = FileReader::Open(path);
-    absl::StatusOr<Lengths> lengths = reader.ok() ? reader->ReadLengths() : reader.status();
+    absl::StatusOr<ContextFileReader> reader = ContextFileReader::Open(path);
+    absl::StatusOr<ContextFileLengths> lengths =
+        reader.ok() ? reader->ReadLengths() : reader.status();
     absl::StatusOr<std::string> head =
         lengths.ok() ? reader->Read(lengths->head) : lengths.status();
     std::optional<EncodedContextId> id = head.ok() ? IdFromHead(*head) : std::nullopt;
@@ -375,10 +213,10 @@ absl::Status ContextFiles::WriteTemporary(const std::string& path, const Encoded
     return WriteAll(file, bytes, path);
   };
   const std::string head = HeadOf(id);
-  const Lengths lengths = {static_cast<int64_t>(head.size()),
-                           static_cast<int64_t>(encoder_state.size()), id.kv_bytes};
+  const ContextFileLengths lengths = {static_cast<int64_t>(head.size()),
+                                      static_cast<int64_t>(encoder_state.size()), id.kv_bytes};
   if (const int error = AtFailpoint("kv_write")) return FileError(error, "write", path);
-  RETURN_IF_ERROR(write(kMagic));
+  RETURN_IF_ERROR(write(kContextFileMagic));
   RETURN_IF_ERROR(write({reinterpret_cast<const char*>(&lengths), sizeof(lengths)}));
   RETURN_IF_ERROR(write(head));
   RETURN_IF_ERROR(write(encoder_state));
@@ -402,8 +240,9 @@ absl::Status ContextFiles::WriteTemporary(const std::string& path, const Encoded
 
 absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view encoder_state,
                                  KvSource kv, absl::FunctionRef<bool()> unwanted) {
-  const auto bytes = static_cast<int64_t>(kHeadOffset + HeadOf(id).size() + encoder_state.size()) +
-                     id.kv_bytes + kDigestBytes;
+  const auto bytes =
+      static_cast<int64_t>(kContextFileHeadOffset + HeadOf(id).size() + encoder_state.size()) +
+      id.kv_bytes + kContextFileDigestBytes;
   if (bytes > max_bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat("the encoded context '", id.name, "' has ",
                                                      bytes, " bytes; the limit of all files is ",
@@ -454,8 +293,8 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
 absl::StatusOr<std::string> ContextFiles::ReadFile(const std::string& path,
                                                    const EncodedContextId& id,
                                                    absl::Span<char> kv) const {
-  ASSIGN_OR_RETURN(FileReader reader, FileReader::Open(path));
-  ASSIGN_OR_RETURN(Lengths lengths, reader.ReadLengths());
+  ASSIGN_OR_RETURN(ContextFileReader reader, ContextFileReader::Open(path));
+  ASSIGN_OR_RETURN(ContextFileLengths lengths, reader.ReadLengths());
   ASSIGN_OR_RETURN(std::string head, reader.Read(lengths.head));
   if (head != HeadOf(id) || lengths.kv != static_cast<int64_t>(kv.size())) {
     return absl::DataLossError(

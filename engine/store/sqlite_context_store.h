@@ -88,6 +88,8 @@ class SqliteContextStore : public ContextStore {
   // Returns false if the call should be repeated.
   bool EmptyLog() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  static absl::Status ClosedError();
+  // ClosedError once the store is closed.
   absl::Status CheckOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns errors for the caller.
   absl::StatusOr<StoredContext> ReadStored(const std::string& tenant, const std::string& name)
