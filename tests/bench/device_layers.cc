@@ -36,17 +36,14 @@ kernels::cuda::Memory AllocateOrFail(int64_t bytes) {
   return *std::move(memory);
 }
 
-int32_t QkvWidth(const cuda::KernelShape& shape) {
-  return shape.queries + 2 * shape.kv_heads * shape.head_dim;
-}
-
-std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(const cuda::KernelShape& shape) {
+std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(
+    const kernels::cuda::ModelShape& shape) {
   std::array<kernels::cuda::ProductShape, kProducts> shapes;
-  shapes[kOutputProjection] = {shape.queries, shape.width, ProductResult::kAdd};
+  shapes[kOutputProjection] = {shape.query_width(), shape.width, ProductResult::kAdd};
   shapes[kMlpUp] = {shape.width, shape.hidden, ProductResult::kBf16};
   shapes[kMlpDown] = {shape.hidden, shape.width, ProductResult::kAdd};
   shapes[kFeatureAttention] = {shape.width, shape.width, ProductResult::kAdd};
-  shapes[kQkvProjection] = {shape.width, QkvWidth(shape), ProductResult::kBf16};
+  shapes[kQkvProjection] = {shape.width, shape.qkv_width(), ProductResult::kBf16};
   return shapes;
 }
 

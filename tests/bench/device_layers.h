@@ -11,6 +11,7 @@
 #include "engine/backend/cuda/kernel_shape.h"
 #include "engine/model/model.h"
 #include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/products/product_library.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/runtime.h"
@@ -63,9 +64,8 @@ inline constexpr size_t kProducts = 5;
 inline constexpr std::array<absl::string_view, kProducts> kProductNames = {
     "output_projection", "mlp_up", "mlp_down", "feature_attention", "qkv_projection"};
 
-// (H + 2 Hkv) Dh.
-int32_t QkvWidth(const cuda::KernelShape& shape);
-std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(const cuda::KernelShape& shape);
+std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(
+    const kernels::cuda::ModelShape& shape);
 
 // A layer's weights for the wide form, and for the fused one if `shape` has it.
 struct DeviceLayer {

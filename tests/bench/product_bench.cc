@@ -130,8 +130,8 @@ class ProductBench::Rows {
         kv_(kernels::cuda::ContextLayerSize(rows, s_.shape.kv_heads, s_.shape.head_dim)),
         z_(launch_rows_ * s_.shape.width),
         hidden_(launch_rows_ * s_.shape.hidden),
-        qkv_(launch_rows_ * QkvWidth(s_.shape)),
-        q_(launch_rows_ * s_.shape.queries) {
+        qkv_(launch_rows_ * s_.shape.qkv_width()),
+        q_(launch_rows_ * s_.shape.query_width()) {
     MakeTiles();
     MakeAttention();
   }
@@ -164,15 +164,15 @@ class ProductBench::Rows {
     for (const int64_t row : {int64_t{0}, rows_ / 2 + 5, rows_ - 1}) {
       const auto x = x_values_.begin() + row * width;
       const int64_t in_launch = row % launch_rows_;
-      const RowResult expected =
-          ExpectedRow(s_.model, s_.layer_after(0), reference::Vector(x, x + width),
-                      FromBf16(attended_.Download(in_launch * s_.shape.queries, s_.shape.queries)));
+      const RowResult expected = ExpectedRow(
+          s_.model, s_.layer_after(0), reference::Vector(x, x + width),
+          FromBf16(attended_.Download(in_launch * s_.shape.query_width(), s_.shape.query_width())));
       const std::vector<float> actual = x_.Download(row * width, width);
       HoldTo("x", row, std::vector<double>(actual.begin(), actual.end()), expected.x);
       if (row != rows_ - 1) continue;  // only the queries of the last launch are still there
       const std::vector<uint16_t> q =
-          wide ? qkv_.Download(in_launch * QkvWidth(s_.shape), s_.shape.queries)
-               : q_.Download(in_launch * s_.shape.queries, s_.shape.queries);
+          wide ? qkv_.Download(in_launch * s_.shape.qkv_width(), s_.shape.query_width())
+               : q_.Download(in_launch * s_.shape.query_width(), s_.shape.query_width());
       HoldTo("queries", row, FromBf16(q), expected.q);
     }
   }
@@ -213,7 +213,7 @@ class ProductBench::Rows {
 
   // Attention of a launch's rows, and the same as partials; all launches read it.
   void MakeAttention() {
-    std::vector<float> attention = MakeValues(launch_rows_ * s_.shape.queries, 2);
+    std::vector<float> attention = MakeValues(launch_rows_ * s_.shape.query_width(), 2);
     std::vector<uint16_t> bits;
     bits.reserve(attention.size());
     for (float& element : attention) {
@@ -243,11 +243,7 @@ class ProductBench::Rows {
         .post_attention = s_.layers[layer].post_attention(),
         .pre_attention = s_.layers[s_.layer_after(layer)].pre_attention(),
         .tile_count = static_cast<int32_t>(rows / kTileRows),
-        .width = s_.shape.width,
-        .heads = s_.shape.heads,
-        .kv_heads = s_.shape.kv_heads,
-        .head_dim = s_.shape.head_dim,
-        .hidden = s_.shape.hidden,
+        .shape = s_.shape,
         .epsilon = s_.model.config.layer_norm_eps};
     const int shared_bytes = s_.device.shared_bytes_per_block;
     const absl::StatusOr<int> block_rows =
@@ -279,9 +275,7 @@ class ProductBench::Rows {
         kernels::cuda::LaunchStoreKv({.tiles = tiles_.data() + first / kTileRows,
                                       .qkv = qkv_.data(),
                                       .tile_count = static_cast<int32_t>(rows / kTileRows),
-                                      .heads = s_.shape.heads,
-                                      .kv_heads = s_.shape.kv_heads,
-                                      .head_dim = s_.shape.head_dim,
+                                      .shape = s_.shape,
                                       .kv_layer = 0},
                                      s_.stream),
         "storing K and V");

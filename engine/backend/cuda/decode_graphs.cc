@@ -158,9 +158,8 @@ void DecodeGraphs::Step(const Forward& forward, int64_t layers, const TileSet& s
     forward.AttentionAndMlp(layer, set);
   }
   forward.Head(set, nullptr);
-  device_.Check(
-      kernels::cuda::LaunchAdvancePosition({set.tiles, set.paths, set.count}, device_.stream()),
-      "advancing positions");
+  device_.Launch(kernels::cuda::LaunchAdvancePosition, {set.tiles, set.paths, set.count},
+                 "advancing positions");
 }
 
 }  // namespace chorale::cuda

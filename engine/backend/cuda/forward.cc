@@ -1,7 +1,6 @@
 #include "engine/backend/cuda/forward.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "base/require.h"
 #include "kernels/cuda/attention/attention.h"
@@ -34,30 +33,29 @@ int64_t Forward::ScratchBytes(const KernelShape& shape) {
 }
 
 void Forward::EmbedPaths(const TileSet& set) const {
-  const kernels::cuda::EmbedPathsParams params = {
-      .tiles = set.tiles,
-      .paths = set.paths,
-      .offsets = model_.offsets(),
-      .y_weight = model_.y_weight(),
-      .x = set.x,
-      .tile_count = set.count,
-      .width = model_.shape().width,
-      .buffer_positions = static_cast<int32_t>(model_.config().buffer_size)};
-  assert(kernels::cuda::ValidateEmbedPaths(params).ok());
-  device_.Check(kernels::cuda::LaunchEmbedPaths(params, device_.stream()), "embedding paths");
+  device_.Launch(kernels::cuda::LaunchEmbedPaths,
+                 {.tiles = set.tiles,
+                  .paths = set.paths,
+                  .offsets = model_.offsets(),
+                  .y_weight = model_.y_weight(),
+                  .x = set.x,
+                  .tile_count = set.count,
+                  .width = model_.shape().width,
+                  .buffer_positions = static_cast<int32_t>(model_.config().buffer_size)},
+                 "embedding paths");
 }
 
 void Forward::EmbedRows(const TileSet& set, const float* encodings, int64_t rows,
                         const float* offset, const float* y) const {
-  const kernels::cuda::EmbedRowsParams params = {.encodings = encodings,
-                                                 .offset = offset,
-                                                 .y = y,
-                                                 .y_weight = model_.y_weight(),
-                                                 .x = set.x,
-                                                 .rows = static_cast<int32_t>(rows),
-                                                 .width = model_.shape().width};
-  assert(kernels::cuda::ValidateEmbedRows(params).ok());
-  device_.Check(kernels::cuda::LaunchEmbedRows(params, device_.stream()), "embedding rows");
+  device_.Launch(kernels::cuda::LaunchEmbedRows,
+                 {.encodings = encodings,
+                  .offset = offset,
+                  .y = y,
+                  .y_weight = model_.y_weight(),
+                  .x = set.x,
+                  .rows = static_cast<int32_t>(rows),
+                  .width = model_.shape().width},
+                 "embedding rows");
 }
 
 void Forward::PreAttention(int64_t layer, const TileSet& set) const {
@@ -80,20 +78,18 @@ void Forward::AttentionAndMlp(int64_t layer, const TileSet& set) const {
 void Forward::Head(const TileSet& set, float* mixtures) const {
   if (wide_.has_value()) return wide_->Head(set, mixtures);
   const ModelConfig& config = model_.config();
-  const kernels::cuda::HeadParams params = {.tiles = set.tiles,
-                                            .x = set.x,
-                                            .paths = set.paths,
-                                            .mixtures = mixtures,
-                                            .weights = model_.head(),
-                                            .tile_count = set.count,
-                                            .width = model_.shape().width,
-                                            .hidden = model_.shape().hidden,
-                                            .components = model_.shape().components,
-                                            .epsilon = config.layer_norm_eps,
-                                            .std_min = config.std_min,
-                                            .std_max = config.std_max};
-  assert(kernels::cuda::ValidateHead(params).ok());
-  device_.Check(kernels::cuda::LaunchHead(params, device_.stream()), "the head");
+  device_.Launch(kernels::cuda::LaunchHead,
+                 {.tiles = set.tiles,
+                  .x = set.x,
+                  .paths = set.paths,
+                  .mixtures = mixtures,
+                  .weights = model_.head(),
+                  .tile_count = set.count,
+                  .shape = model_.shape(),
+                  .epsilon = config.layer_norm_eps,
+                  .std_min = config.std_min,
+                  .std_max = config.std_max},
+                 "the head");
 }
 
 int64_t Forward::SplitsOfTile(int64_t tiles, int64_t largest_context) const {
@@ -113,27 +109,23 @@ Forward::States Forward::Attend(int64_t layer, const TileSet& set) const {
       static_cast<int64_t>(states.num_splits) * set.count * kTileRows * shape.heads;
   states.o = reinterpret_cast<float*>(states_);
   states.state = states.o + heads * shape.head_dim;
-  const kernels::cuda::AttentionParams params = {
-      .tiles = set.tiles,
-      .q = set.q,
-      .partial_o = states.o,
-      .partial_ml = states.state,
-      .tile_count = set.count,
-      .heads = shape.heads,
-      .kv_heads = shape.kv_heads,
-      .head_dim = shape.head_dim,
-      .layer = static_cast<int32_t>(layer),
-      .num_splits = states.num_splits,
-      .split = states.split,
-      .multiprocessors = device_.properties().multiprocessors};
-  assert(kernels::cuda::ValidateAttention(params).ok());
-  device_.Check(kernels::cuda::LaunchAttention(params, device_.stream()), "attention");
+  device_.Launch(kernels::cuda::LaunchAttention,
+                 {.tiles = set.tiles,
+                  .q = set.q,
+                  .partial_o = states.o,
+                  .partial_ml = states.state,
+                  .tile_count = set.count,
+                  .shape = shape,
+                  .layer = static_cast<int32_t>(layer),
+                  .num_splits = states.num_splits,
+                  .split = states.split,
+                  .multiprocessors = device_.properties().multiprocessors},
+                 "attention");
   return states;
 }
 
 void Forward::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
                           const States& states) const {
-  const KernelShape& shape = model_.shape();
   const int64_t kv_layer = part == LayerPart::kPostThenPreAttention ? layer + 1 : layer;
   const std::vector<kernels::cuda::LayerWeights>& layers = model_.layers();
   kernels::cuda::LayerParams params = {.tiles = set.tiles,
@@ -144,18 +136,13 @@ void Forward::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
                                        .post_attention = {},
                                        .pre_attention = {},
                                        .tile_count = set.count,
-                                       .width = shape.width,
-                                       .heads = shape.heads,
-                                       .kv_heads = shape.kv_heads,
-                                       .head_dim = shape.head_dim,
-                                       .hidden = shape.hidden,
+                                       .shape = model_.shape(),
                                        .kv_layer = static_cast<int32_t>(kv_layer),
                                        .split = states.split,
                                        .epsilon = model_.config().layer_norm_eps,
                                        .part = part};
   if (part != LayerPart::kPreAttention) params.post_attention = layers[layer].post_attention;
   if (part != LayerPart::kPostAttention) params.pre_attention = layers[kv_layer].pre_attention;
-  assert(kernels::cuda::ValidateLayer(params).ok());
   const absl::StatusOr<int> block_rows = kernels::cuda::ChooseBlockRows(
       params, device_.properties().multiprocessors, device_.properties().shared_bytes_per_block);
   Require(block_rows.ok(), "the model's shape was checked when it was added");

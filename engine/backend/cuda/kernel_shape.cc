@@ -7,6 +7,7 @@
 #include "kernels/cuda/head/wide_head.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/wide/wide_rows.h"
 
 namespace chorale::cuda {
@@ -16,22 +17,12 @@ constexpr int32_t kHiddenStep = 64;  // of the wide form
 
 bool FitsFused(const KernelShape& shape, int shared_bytes) {
   if (shape.width > kernels::cuda::kLargestWidth ||
-      shape.queries > 2 * kernels::cuda::kLargestWidth ||
+      shape.query_width() > 2 * kernels::cuda::kLargestWidth ||
       shape.hidden > kernels::cuda::kLargestHidden) {
     return false;
   }
-  const kernels::cuda::LayerParams rows = {.post_attention = {},
-                                           .pre_attention = {},
-                                           .tile_count = 1,
-                                           .width = shape.width,
-                                           .heads = shape.heads,
-                                           .kv_heads = shape.kv_heads,
-                                           .head_dim = shape.head_dim,
-                                           .hidden = shape.hidden};
-  const kernels::cuda::HeadParams head = {
-      .weights = {}, .width = shape.width, .hidden = shape.hidden, .components = shape.components};
-  return kernels::cuda::ChooseBlockRows(rows, 1, shared_bytes).ok() &&
-         kernels::cuda::HeadSharedBytes(head) <= shared_bytes;
+  return kernels::cuda::LayerSharedBytes(shape, kernels::cuda::kGroupRows) <= shared_bytes &&
+         kernels::cuda::HeadSharedBytes(shape) <= shared_bytes;
 }
 
 }  // namespace
@@ -39,19 +30,18 @@ bool FitsFused(const KernelShape& shape, int shared_bytes) {
 const char* NameOf(LayerForm form) { return form == LayerForm::kFused ? "fused" : "wide"; }
 
 KernelShape::KernelShape(const ModelConfig& config, int shared_bytes)
-    : width(static_cast<int32_t>(config.d_model)),
-      heads(static_cast<int32_t>(config.n_heads)),
-      kv_heads(static_cast<int32_t>(config.n_kv_heads)),
-      head_dim(static_cast<int32_t>(kernels::cuda::PaddedHeadDim(config.head_dim()))),
-      hidden(static_cast<int32_t>(config.d_ff)),
-      components(static_cast<int32_t>(config.num_components)),
+    : ModelShape{.width = static_cast<int32_t>(config.d_model),
+                 .heads = static_cast<int32_t>(config.n_heads),
+                 .kv_heads = static_cast<int32_t>(config.n_kv_heads),
+                 .head_dim = static_cast<int32_t>(kernels::cuda::PaddedHeadDim(config.head_dim())),
+                 .hidden = static_cast<int32_t>(config.d_ff),
+                 .components = static_cast<int32_t>(config.num_components)},
       layers(static_cast<int32_t>(config.n_layers)),
-      queries(heads * head_dim),
-      q_stride(queries) {
+      q_stride(query_width()) {
   if (FitsFused(*this, shared_bytes)) return;
   form = LayerForm::kWide;
   hidden = static_cast<int32_t>(RoundUp(hidden, kHiddenStep));
-  q_stride = queries + 2 * kv_heads * head_dim;
+  q_stride = qkv_width();
 }
 
 absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) const {
@@ -66,7 +56,7 @@ absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) con
   if (!kernels::cuda::IsSupportedHeadDim(head_dim)) {
     return refuse("heads of width", config.head_dim(), "widths up to 16, 32, 64 or 128");
   }
-  if (queries > 2 * kernels::cuda::kLargestWideWidth) {
+  if (query_width() > 2 * kernels::cuda::kLargestWideWidth) {
     return refuse("n_heads", config.n_heads, "fewer heads, or wider heads");
   }
   if (config.d_ff > kernels::cuda::kLargestWideHidden) {

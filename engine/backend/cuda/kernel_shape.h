@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "engine/model/model_config.h"
+#include "kernels/cuda/layout/model_shape.h"
 
 namespace chorale::cuda {
 
@@ -17,8 +18,9 @@ enum class LayerForm {
 // "fused", "wide": BackendModel::form.
 const char* NameOf(LayerForm form);
 
-// Heads narrower than 16 are padded with zeros.
-struct KernelShape {
+// Heads narrower than 16, and a `hidden` of the wide form that is no multiple of 64, are padded with
+// zeros.
+struct KernelShape : kernels::cuda::ModelShape {
   // The form is kFused where a block of the device, with `shared_bytes` of shared memory, holds the
   // rows of such a layer and head; else kWide. So it depends on the model's sizes and on the kind
   // of device alone.
@@ -31,14 +33,7 @@ struct KernelShape {
   int64_t ContextElements(int64_t rows) const;                    // of one layer, bf16
   int64_t BufferElements(int64_t capacity, int64_t paths) const;  // of one layer, bf16
 
-  int32_t width = 0;     // D
-  int32_t heads = 0;     // H
-  int32_t kv_heads = 0;  // Hkv
-  int32_t head_dim = 0;  // Dh, padded
-  int32_t hidden = 0;    // Dff; kWide: padded to a multiple of 64
-  int32_t components = 0;
-  int32_t layers = 0;
-  int32_t queries = 0;  // H Dh
+  int32_t layers = 0;  // L
   LayerForm form = LayerForm::kFused;
   int32_t q_stride = 0;  // elements from a row's q to the next one's; kWide: K and V follow it
 };

@@ -39,7 +39,8 @@ inline int64_t TileRowBytes(const KernelShape& shape) {
 
 // Bytes of the partial result of attention of one split of one tile.
 inline int64_t PartialBytes(const KernelShape& shape) {
-  const int64_t elements = int64_t{kernels::cuda::kTileRows} * (shape.queries + 2 * shape.heads);
+  const int64_t elements =
+      int64_t{kernels::cuda::kTileRows} * (shape.query_width() + 2 * shape.heads);
   return elements * static_cast<int64_t>(sizeof(float));
 }
 

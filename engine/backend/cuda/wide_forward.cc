@@ -1,7 +1,6 @@
 #include "engine/backend/cuda/wide_forward.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "base/integer_math.h"
 #include "kernels/cuda/attention/attention.h"
@@ -25,7 +24,7 @@ int64_t RowsOf(const TileSet& set) { return int64_t{set.count} * kTileRows; }
 WideForward::Scratch::Scratch(const KernelShape& shape, int64_t tiles) {
   const int64_t rows = tiles * kTileRows;
   ArenaLayout arena(kAlignment);
-  attended = arena.Take<uint16_t>(rows * shape.queries);
+  attended = arena.Take<uint16_t>(rows * shape.query_width());
   z = arena.Take<uint16_t>(rows * shape.width);
   hidden = arena.Take<uint16_t>(rows * shape.hidden);
   ArenaLayout head(kAlignment);
@@ -89,35 +88,30 @@ void WideForward::Attend(int64_t layer, const TileSet& set, int64_t splits,
   if (set.encodes && HasEncodeAttention()) return AttendToEncoded(layer, set, scratch);
   const bool split = splits > 1;
   float* const partial_o = reinterpret_cast<float*>(memory_.memory + scratch.partials);
-  float* const partial_ml = partial_o + splits * RowsOf(set) * shape_.queries;
-  const kernels::cuda::AttentionParams params = {
-      .tiles = set.tiles,
-      .q = set.q,
-      .q_stride = shape_.q_stride,
-      .partial_o = split ? partial_o : nullptr,
-      .partial_ml = split ? partial_ml : nullptr,
-      .attended = split ? nullptr : At(scratch.attended),
-      .tile_count = set.count,
-      .heads = shape_.heads,
-      .kv_heads = shape_.kv_heads,
-      .head_dim = shape_.head_dim,
-      .layer = static_cast<int32_t>(layer),
-      .num_splits = static_cast<int32_t>(splits),
-      .split = split ? KvSplit::kSplit : KvSplit::kSingle,
-      .multiprocessors = device_.properties().multiprocessors};
-  assert(kernels::cuda::ValidateAttention(params).ok());
-  device_.Check(kernels::cuda::LaunchAttention(params, device_.stream()), "attention");
+  float* const partial_ml = partial_o + splits * RowsOf(set) * shape_.query_width();
+  device_.Launch(kernels::cuda::LaunchAttention,
+                 {.tiles = set.tiles,
+                  .q = set.q,
+                  .q_stride = shape_.q_stride,
+                  .partial_o = split ? partial_o : nullptr,
+                  .partial_ml = split ? partial_ml : nullptr,
+                  .attended = split ? nullptr : At(scratch.attended),
+                  .tile_count = set.count,
+                  .shape = shape_,
+                  .layer = static_cast<int32_t>(layer),
+                  .num_splits = static_cast<int32_t>(splits),
+                  .split = split ? KvSplit::kSplit : KvSplit::kSingle,
+                  .multiprocessors = device_.properties().multiprocessors},
+                 "attention");
   if (!split) return;
-  const kernels::cuda::CombinePartialsParams combine = {.tiles = set.tiles,
-                                                        .partial_o = partial_o,
-                                                        .partial_ml = partial_ml,
-                                                        .attended = At(scratch.attended),
-                                                        .tile_count = set.count,
-                                                        .heads = shape_.heads,
-                                                        .head_dim = shape_.head_dim};
-  assert(kernels::cuda::ValidateCombinePartials(combine).ok());
-  device_.Check(kernels::cuda::LaunchCombinePartials(combine, device_.stream()),
-                "combining attention");
+  device_.Launch(kernels::cuda::LaunchCombinePartials,
+                 {.tiles = set.tiles,
+                  .partial_o = partial_o,
+                  .partial_ml = partial_ml,
+                  .attended = At(scratch.attended),
+                  .tile_count = set.count,
+                  .shape = shape_},
+                 "combining attention");
 }
 
 bool WideForward::HasEncodeAttention() const {
@@ -125,19 +119,16 @@ bool WideForward::HasEncodeAttention() const {
 }
 
 void WideForward::AttendToEncoded(int64_t layer, const TileSet& set, const Scratch& scratch) const {
-  const kernels::cuda::EncodeAttentionParams params = {
-      .tiles = set.tiles,
-      .q = set.q,
-      .q_stride = shape_.q_stride,
-      .attended = At(scratch.attended),
-      .tile_count = set.count,
-      .heads = shape_.heads,
-      .kv_heads = shape_.kv_heads,
-      .head_dim = shape_.head_dim,
-      .layer = static_cast<int32_t>(layer),
-      .multiprocessors = device_.properties().multiprocessors};
-  assert(kernels::cuda::ValidateEncodeAttention(params).ok());
-  device_.Check(kernels::cuda::LaunchEncodeAttention(params, device_.stream()), "attention");
+  device_.Launch(kernels::cuda::LaunchEncodeAttention,
+                 {.tiles = set.tiles,
+                  .q = set.q,
+                  .q_stride = shape_.q_stride,
+                  .attended = At(scratch.attended),
+                  .tile_count = set.count,
+                  .shape = shape_,
+                  .layer = static_cast<int32_t>(layer),
+                  .multiprocessors = device_.properties().multiprocessors},
+                 "attention");
 }
 
 void WideForward::Mlp(int64_t layer, const TileSet& set, const Scratch& scratch) const {
@@ -148,10 +139,9 @@ void WideForward::Mlp(int64_t layer, const TileSet& set, const Scratch& scratch)
   Normalize(set, scratch, nullptr, w.gamma[1], w.beta[1]);
   Multiply(products.up, At(scratch.z), w.up, At(scratch.hidden), rows,
            "the first product of an MLP");
-  const kernels::cuda::GeluRowsParams gelu = {
-      .hidden = At(scratch.hidden), .b1 = w.b1, .rows = rows, .width = shape_.hidden};
-  assert(kernels::cuda::ValidateGeluRows(gelu).ok());
-  device_.Check(kernels::cuda::LaunchGeluRows(gelu, device_.stream()), "the activation of an MLP");
+  device_.Launch(kernels::cuda::LaunchGeluRows,
+                 {.hidden = At(scratch.hidden), .b1 = w.b1, .rows = rows, .width = shape_.hidden},
+                 "the activation of an MLP");
   Multiply(products.down, At(scratch.hidden), w.down, set.x, rows, "the second product of an MLP");
   Normalize(set, scratch, w.b2, w.gamma[2], w.beta[2]);
 }
@@ -164,65 +154,60 @@ void WideForward::Project(int64_t layer, const TileSet& set, const Scratch& scra
   Multiply(products.feature, At(scratch.z), w.feature, set.x, rows, "feature attention");
   Normalize(set, scratch, nullptr, w.gamma[0], w.beta[0]);
   Multiply(products.projection, At(scratch.z), w.projection, set.q, rows, "the QKV projection");
-  const kernels::cuda::StoreKvParams params = {.tiles = set.tiles,
-                                               .qkv = set.q,
-                                               .tile_count = set.count,
-                                               .heads = shape_.heads,
-                                               .kv_heads = shape_.kv_heads,
-                                               .head_dim = shape_.head_dim,
-                                               .kv_layer = static_cast<int32_t>(layer)};
-  assert(kernels::cuda::ValidateStoreKv(params).ok());
-  device_.Check(kernels::cuda::LaunchStoreKv(params, device_.stream()), "storing K and V");
+  device_.Launch(kernels::cuda::LaunchStoreKv,
+                 {.tiles = set.tiles,
+                  .qkv = set.q,
+                  .tile_count = set.count,
+                  .shape = shape_,
+                  .kv_layer = static_cast<int32_t>(layer)},
+                 "storing K and V");
 }
 
 void WideForward::Normalize(const TileSet& set, const Scratch& scratch, const float* bias,
                             const float* gamma, const float* beta) const {
-  const kernels::cuda::NormalizeRowsParams params = {.x = set.x,
-                                                     .z = At(scratch.z),
-                                                     .bias = bias,
-                                                     .gamma = gamma,
-                                                     .beta = beta,
-                                                     .rows = RowsOf(set),
-                                                     .width = shape_.width,
-                                                     .epsilon = config_.layer_norm_eps};
-  assert(kernels::cuda::ValidateNormalizeRows(params).ok());
-  device_.Check(kernels::cuda::LaunchNormalizeRows(params, device_.stream()), "a layer norm");
+  device_.Launch(kernels::cuda::LaunchNormalizeRows,
+                 {.x = set.x,
+                  .z = At(scratch.z),
+                  .bias = bias,
+                  .gamma = gamma,
+                  .beta = beta,
+                  .rows = RowsOf(set),
+                  .width = shape_.width,
+                  .epsilon = config_.layer_norm_eps},
+                 "a layer norm");
 }
 
 void WideForward::Head(const TileSet& set, float* mixtures) const {
   const bool of_paths = set.paths != nullptr;
   const kernels::cuda::HeadWeights& weights = model_.head();
   ForParts(set, [&](const TileSet& part, const Scratch& scratch, int64_t first) {
-    const kernels::cuda::HeadPartsParams parts = {.x = part.x,
-                                                  .parts = At(scratch.head_parts),
-                                                  .gamma = weights.gamma,
-                                                  .beta = weights.beta,
-                                                  .tile_count = part.count,
-                                                  .of_paths = of_paths,
-                                                  .width = shape_.width,
-                                                  .epsilon = config_.layer_norm_eps};
-    assert(kernels::cuda::ValidateHeadParts(parts).ok());
-    device_.Check(kernels::cuda::LaunchHeadParts(parts, device_.stream()), "the head's norm");
+    device_.Launch(kernels::cuda::LaunchHeadParts,
+                   {.x = part.x,
+                    .parts = At(scratch.head_parts),
+                    .gamma = weights.gamma,
+                    .beta = weights.beta,
+                    .tile_count = part.count,
+                    .of_paths = of_paths,
+                    .width = shape_.width,
+                    .epsilon = config_.layer_norm_eps},
+                   "the head's norm");
     Multiply(model_.products().head, At(scratch.head_parts), model_.head_parts(),
              At(scratch.head_h), int64_t{part.count} * (of_paths ? kTilePaths : kTileRows),
              "the head's product");
-    const kernels::cuda::WideHeadParams params = {
-        .head = {.tiles = part.tiles,
-                 .paths = part.paths,
-                 .mixtures = mixtures == nullptr
-                                 ? nullptr
-                                 : mixtures + first * kTileRows * 3 * shape_.components,
-                 .weights = weights,
-                 .tile_count = part.count,
-                 .width = shape_.width,
-                 .hidden = shape_.hidden,
-                 .components = shape_.components,
-                 .epsilon = config_.layer_norm_eps,
-                 .std_min = config_.std_min,
-                 .std_max = config_.std_max},
-        .h = At(scratch.head_h)};
-    assert(kernels::cuda::ValidateWideHead(params).ok());
-    device_.Check(kernels::cuda::LaunchWideHead(params, device_.stream()), "the head");
+    device_.Launch(kernels::cuda::LaunchWideHead,
+                   {.head = {.tiles = part.tiles,
+                             .paths = part.paths,
+                             .mixtures = mixtures == nullptr
+                                             ? nullptr
+                                             : mixtures + first * kTileRows * 3 * shape_.components,
+                             .weights = weights,
+                             .tile_count = part.count,
+                             .shape = shape_,
+                             .epsilon = config_.layer_norm_eps,
+                             .std_min = config_.std_min,
+                             .std_max = config_.std_max},
+                    .h = At(scratch.head_h)},
+                   "the head");
   });
 }
 

@@ -106,7 +106,7 @@ absl::Status WideModel::Plan(Device& device) {
   for (const Wanted& wanted : std::initializer_list<Wanted>{
            {&products_.feature, {shape_.width, shape_.width, ProductResult::kAdd}},
            {&products_.projection, {shape_.width, shape_.q_stride, ProductResult::kBf16}},
-           {&products_.out, {shape_.queries, shape_.width, ProductResult::kAdd}},
+           {&products_.out, {shape_.query_width(), shape_.width, ProductResult::kAdd}},
            {&products_.up, {shape_.width, shape_.hidden, ProductResult::kBf16}},
            {&products_.down, {shape_.hidden, shape_.width, ProductResult::kAdd}},
            {&products_.head, {3 * shape_.width, shape_.hidden, ProductResult::kFloat}}}) {

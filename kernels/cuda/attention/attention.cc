@@ -8,14 +8,16 @@
 
 namespace chorale::kernels::cuda {
 
-absl::Status ValidateHeads(int32_t heads, int32_t kv_heads, int32_t head_dim) {
-  if (heads % kv_heads != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kv_heads is ", kv_heads, ", must divide heads ", heads));
+absl::Status ValidateHeads(const ModelShape& shape) {
+  RETURN_IF_ERROR(
+      RequirePositive({{"shape.heads", shape.heads}, {"shape.kv_heads", shape.kv_heads}}));
+  if (shape.heads % shape.kv_heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("shape.kv_heads is ", shape.kv_heads,
+                                                   ", must divide shape.heads ", shape.heads));
   }
-  if (!IsSupportedHeadDim(head_dim)) {
+  if (!IsSupportedHeadDim(shape.head_dim)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("head_dim is ", head_dim, ", must be 16, 32, 64 or 128"));
+        absl::StrCat("shape.head_dim is ", shape.head_dim, ", must be 16, 32, 64 or 128"));
   }
   return absl::OkStatus();
 }
@@ -28,14 +30,11 @@ absl::Status ValidateAttention(const AttentionParams& p) {
     return absl::InvalidArgumentError("attended must be null where each split has a block");
   }
   if (p.q_stride != 0) {
-    RETURN_IF_ERROR(RequireAtLeast({"q_stride", p.q_stride}, int64_t{p.heads} * p.head_dim));
+    RETURN_IF_ERROR(RequireAtLeast({"q_stride", p.q_stride}, p.shape.query_width()));
   }
-  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
-                                   {"heads", p.heads},
-                                   {"kv_heads", p.kv_heads},
-                                   {"num_splits", p.num_splits}}));
+  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count}, {"num_splits", p.num_splits}}));
   RETURN_IF_ERROR(RequireNotNegative({{"layer", p.layer}}));
-  return ValidateHeads(p.heads, p.kv_heads, p.head_dim);
+  return ValidateHeads(p.shape);
 }
 
 KvSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t num_splits,

@@ -1,3 +1,4 @@
+#include <cassert>
 #include <initializer_list>
 
 #include "kernels/cuda/attention/attend_keys.cuh"
@@ -42,7 +43,7 @@ __device__ __forceinline__ void StoreState(const AttentionParams& p, int split_i
   for (int half = 0; half < 2; ++half) {
     const int64_t row = (static_cast<int64_t>(split_idx) * p.tile_count + blockIdx.x) * kTileRows +
                         group * kGroupRows + half * 8 + lane / 4;
-    const int64_t at = row * p.heads + head;
+    const int64_t at = row * p.shape.heads + head;
     float* o = p.partial_o + at * kHeadDim + lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
@@ -63,7 +64,7 @@ __device__ __forceinline__ void StoreAttended(const AttentionParams& p, int grou
   for (int half = 0; half < 2; ++half) {
     const int64_t row =
         static_cast<int64_t>(blockIdx.x) * kTileRows + group * kGroupRows + half * 8 + lane / 4;
-    uint16_t* to = p.attended + (row * p.heads + head) * kHeadDim + lane % 4 * 2;
+    uint16_t* to = p.attended + (row * p.shape.heads + head) * kHeadDim + lane % 4 * 2;
     const float divisor = state.l[half] > 0 ? Rcp(state.l[half]) : 0.0f;
 #pragma unroll
     for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   GridDepLaunch();
   const Tile uploaded = LoadCg<Tile>(p.tiles + blockIdx.x);
   const int head = blockIdx.y;
-  const int kv_head = head / (p.heads / p.kv_heads);
+  const int kv_head = head / (p.shape.heads / p.shape.kv_heads);
   const int group = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
   const bool single = p.split == KvSplit::kSingle;
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int end = single ? key_blocks : min(key_blocks, first + split_key_blocks);
   ContextStream<kHeadDim, S::kStages> context(
       uploaded.context +
-          ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, rows, p.kv_heads, kHeadDim),
+          ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, rows, p.shape.kv_heads, kHeadDim),
       first, end);
   const bool being_encoded = uploaded.first_row >= 0;
   if (!being_encoded) context.Begin();
@@ -182,8 +183,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   }
   if (being_encoded) context.Begin();
   const bool in_use = group < tile.groups;
-  BufferKeys<kHeadDim> buffer(tile, p.layer, p.kv_heads, kv_head, group * kGroupPaths + lane / 4,
-                              splits);
+  BufferKeys<kHeadDim> buffer(tile, p.layer, p.shape.kv_heads, kv_head,
+                              group * kGroupPaths + lane / 4, splits);
   typename S::Combined combined(
       reinterpret_cast<float*>(DynamicSmem() + S::kStages * T::kKeyBlockBytes));
   if (single) combined.Clear();
@@ -216,7 +217,7 @@ ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
   using S = Shape<kHeadDim>;
   const LaunchShape shape = {
       .blocks_x = params.tile_count,
-      .blocks_y = params.heads,
+      .blocks_y = params.shape.heads,
       .blocks_z = params.split == KvSplit::kSingle ? 1 : params.num_splits,
       .threads = kThreads,
       .shared_bytes = S::kSharedBytes,
@@ -228,7 +229,7 @@ ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
 // blocks with more registers are faster than four.
 ErrorCode LaunchFor32(const AttentionParams& params, Stream stream) {
   const int64_t num_splits = params.split == KvSplit::kSingle ? 1 : params.num_splits;
-  const int64_t blocks = num_splits * params.tile_count * params.heads;
+  const int64_t blocks = num_splits * params.tile_count * params.shape.heads;
   return blocks > int64_t{3} * params.multiprocessors ? LaunchAs<32, 4>(params, stream)
                                                       : LaunchAs<32, 3>(params, stream);
 }
@@ -245,9 +246,10 @@ ErrorCode LoadAttentionKernels(int shared_bytes) {
 }
 
 ErrorCode LaunchAttention(const AttentionParams& given, Stream stream) {
+  assert(ValidateAttention(given).ok());
   AttentionParams params = given;
-  if (params.q_stride == 0) params.q_stride = params.heads * params.head_dim;
-  switch (params.head_dim) {
+  if (params.q_stride == 0) params.q_stride = params.shape.query_width();
+  switch (params.shape.head_dim) {
     case 16:
       return LaunchAs<16, 4>(params, stream);
     case 32:

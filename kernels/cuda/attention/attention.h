@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/runtime/stream.h"
 
@@ -31,18 +32,16 @@ struct AttentionParams {
   // [tiles, 64, H, Dh] bf16, device: attention instead of partials, with kSingle. Or null.
   uint16_t* attended = nullptr;
   int32_t tile_count = 0;
-  int32_t heads = 0;       // H
-  int32_t kv_heads = 0;    // Hkv, divides H
-  int32_t head_dim = 0;    // Dh: 16, 32, 64 or 128
+  ModelShape shape;        // H, Hkv, Dh
   int32_t layer = 0;       // of the tiles' contexts and buffers
   int32_t num_splits = 0;  // of partial_o and partial_ml; at least 1
   KvSplit split = KvSplit::kSingle;
   int32_t multiprocessors = 1;  // of the device; affects speed alone
 };
 
-// InvalidArgument naming the field, if the kernels do not support these heads. REQUIRES: kv_heads >
-// 0.
-absl::Status ValidateHeads(int32_t heads, int32_t kv_heads, int32_t head_dim);
+// InvalidArgument naming the field, if the kernels do not support the heads of `shape`: Dh has to
+// be 16, 32, 64 or 128.
+absl::Status ValidateHeads(const ModelShape& shape);
 
 // InvalidArgument naming the field. Cannot check that with kSplit, `num_splits` is at least
 // ContextSplits of every tile's context: the caller ensures it.

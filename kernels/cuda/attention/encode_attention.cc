@@ -33,21 +33,19 @@ EncodeBlocks ChooseEncodeBlocks(int32_t tile_count, int32_t heads, int32_t multi
 
 absl::Status ValidateEncodeAttention(const EncodeAttentionParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles}, {"q", p.q}, {"attended", p.attended}}));
-  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
-                                   {"heads", p.heads},
-                                   {"kv_heads", p.kv_heads},
-                                   {"multiprocessors", p.multiprocessors}}));
+  RETURN_IF_ERROR(
+      RequirePositive({{"tile_count", p.tile_count}, {"multiprocessors", p.multiprocessors}}));
   RETURN_IF_ERROR(RequireNotNegative({{"layer", p.layer}}));
-  RETURN_IF_ERROR(ValidateHeads(p.heads, p.kv_heads, p.head_dim));
-  if (p.head_dim != kEncodeHeadDim) {
+  RETURN_IF_ERROR(ValidateHeads(p.shape));
+  if (p.shape.head_dim != kEncodeHeadDim) {
     return absl::InvalidArgumentError(
-        absl::StrCat("head_dim is ", p.head_dim, ", must be ", kEncodeHeadDim));
+        absl::StrCat("shape.head_dim is ", p.shape.head_dim, ", must be ", kEncodeHeadDim));
   }
   if (p.q_stride % 8 != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("q_stride is ", p.q_stride, ", must be a multiple of 8"));
   }
-  return RequireAtLeast({"q_stride", p.q_stride}, int64_t{p.heads} * p.head_dim);
+  return RequireAtLeast({"q_stride", p.q_stride}, p.shape.query_width());
 }
 
 }  // namespace chorale::kernels::cuda

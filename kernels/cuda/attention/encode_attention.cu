@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "kernels/cuda/attention/encode_attention.h"
 #include "kernels/cuda/attention/encode_rows.cuh"
 #include "kernels/cuda/attention/key_ring.cuh"
@@ -25,7 +27,7 @@ struct EncodeKernelParams {
 [[maybe_unused]] __device__ __forceinline__ EncodeTask TaskOf(const EncodeKernelParams& params) {
   const EncodeBlocks& blocks = params.blocks;
   const auto block = static_cast<int>(blockIdx.x);
-  const int threes = blocks.of_three * params.attention.heads;
+  const int threes = blocks.of_three * params.attention.shape.heads;
   EncodeTask task;
   if (block < threes) {
     task.head = block / blocks.of_three;
@@ -69,10 +71,10 @@ __global__ void __launch_bounds__(EncodeShape::kThreads, 1)
     GridDepWait();
     if (threadIdx.x > kProducer) return;
     const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
-    const int kv_head = task.head / (p.heads / p.kv_heads);
+    const int kv_head = task.head / (p.shape.heads / p.shape.kv_heads);
     const uint16_t* const head =
         tile.context + ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, tile.context_rows,
-                                         p.kv_heads, kEncodeHeadDim);
+                                         p.shape.kv_heads, kEncodeHeadDim);
     RingPlace place;
     FillRing(ring, head, key_blocks, place);
     if (vote.Result()) FillRing(ring, head, key_blocks, place);
@@ -102,10 +104,11 @@ ErrorCode LoadEncodeAttentionKernel(int shared_bytes) {
 }
 
 ErrorCode LaunchEncodeAttention(const EncodeAttentionParams& params, Stream stream) {
+  assert(ValidateEncodeAttention(params).ok());
   const EncodeBlocks blocks =
-      ChooseEncodeBlocks(params.tile_count, params.heads, params.multiprocessors);
+      ChooseEncodeBlocks(params.tile_count, params.shape.heads, params.multiprocessors);
   const LaunchShape shape = {
-      .blocks_x = (blocks.of_three + blocks.of_one) * params.heads,
+      .blocks_x = (blocks.of_three + blocks.of_one) * params.shape.heads,
       .threads = EncodeShape::kThreads,
       .shared_bytes = EncodeShape::kSharedBytes,
   };

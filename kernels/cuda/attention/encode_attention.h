@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/runtime/stream.h"
 
@@ -22,9 +23,7 @@ struct EncodeAttentionParams {
   int64_t q_stride = 0;          // elements from a row's q to the next one's, a multiple of 8
   uint16_t* attended = nullptr;  // [tiles, 64, H, Dh] bf16, device
   int32_t tile_count = 0;
-  int32_t heads = 0;            // H
-  int32_t kv_heads = 0;         // Hkv, divides H
-  int32_t head_dim = 0;         // Dh: see HasEncodeAttention
+  ModelShape shape;             // H, Hkv, and Dh: see HasEncodeAttention
   int32_t layer = 0;            // of the context
   int32_t multiprocessors = 1;  // of the device; affects speed alone
 };

@@ -350,7 +350,7 @@ class EncodeRows {
   __device__ __forceinline__ void StoreRow(int half, float l) const {
     const float divisor = Rcp(l);
     uint16_t* to = p_.attended +
-                   ((first_row_ + RowInTile(half)) * p_.heads + head_) * kEncodeHeadDim +
+                   ((first_row_ + RowInTile(half)) * p_.shape.heads + head_) * kEncodeHeadDim +
                    LaneIndex() % 4 * 2;
 #pragma unroll
     for (int n = 0; n < kEncodeHeadDim / 8; ++n) {

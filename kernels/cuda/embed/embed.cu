@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "base/integer_math.h"
 #include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/layout/fragments.h"
@@ -95,11 +97,13 @@ ErrorCode LoadEmbedKernels(int shared_bytes) {
 }
 
 ErrorCode LaunchEmbedPaths(const EmbedPathsParams& params, Stream stream) {
+  assert(ValidateEmbedPaths(params).ok());
   return Launch(&EmbedPathsKernel,
                 {.blocks_x = params.tile_count * kTileGroups, .threads = kThreads}, stream, params);
 }
 
 ErrorCode LaunchEmbedRows(const EmbedRowsParams& params, Stream stream) {
+  assert(ValidateEmbedRows(params).ok());
   const int tiles = static_cast<int>(CeilDiv(params.rows, kTileRows));
   return Launch(&EmbedRowsKernel, {.blocks_x = tiles * kTileGroups, .threads = kThreads}, stream,
                 params);

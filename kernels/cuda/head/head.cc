@@ -23,11 +23,12 @@ absl::Status ValidateMixture(const HeadParams& p) {
   if (p.paths == nullptr) {
     RETURN_IF_ERROR(RequireNotNull({{"mixtures", p.mixtures}}));
   }
-  RETURN_IF_ERROR(RequirePositive(
-      {{"tile_count", p.tile_count}, {"hidden", p.hidden}, {"components", p.components}}));
-  if (p.components > kMostComponents) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("components is ", p.components, ", must be at most ", kMostComponents));
+  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
+                                   {"shape.hidden", p.shape.hidden},
+                                   {"shape.components", p.shape.components}}));
+  if (p.shape.components > kMostComponents) {
+    return absl::InvalidArgumentError(absl::StrCat("shape.components is ", p.shape.components,
+                                                   ", must be at most ", kMostComponents));
   }
   if (!(p.std_min >= 0) || !std::isfinite(p.std_min)) {
     return absl::InvalidArgumentError("std_min must be finite and at least 0");
@@ -44,11 +45,11 @@ absl::Status ValidateHead(const HeadParams& p) {
                                   {"weights.gamma", p.weights.gamma},
                                   {"weights.beta", p.weights.beta},
                                   {"weights.w1", p.weights.w1}}));
-  RETURN_IF_ERROR(RequirePositive({{"width", p.width}}));
+  RETURN_IF_ERROR(RequirePositive({{"shape.width", p.shape.width}}));
   RETURN_IF_ERROR(ValidateMixture(p));
-  if (p.hidden > kLargestHidden) {
+  if (p.shape.hidden > kLargestHidden) {
     return absl::InvalidArgumentError(
-        absl::StrCat("hidden is ", p.hidden, ", must be at most ", kLargestHidden));
+        absl::StrCat("shape.hidden is ", p.shape.hidden, ", must be at most ", kLargestHidden));
   }
   return absl::OkStatus();
 }
@@ -56,9 +57,9 @@ absl::Status ValidateHead(const HeadParams& p) {
 absl::Status ValidateWideHead(const WideHeadParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.head.tiles}, {"h", p.h}}));
   RETURN_IF_ERROR(ValidateMixture(p.head));
-  if (p.head.hidden % 8 == 0) return absl::OkStatus();
+  if (p.head.shape.hidden % 8 == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("hidden is ", p.head.hidden, ", must be a multiple of 8"));
+      absl::StrCat("shape.hidden is ", p.head.shape.hidden, ", must be a multiple of 8"));
 }
 
 std::vector<float> PackHeadMap(const Matrix& map) {
@@ -73,7 +74,7 @@ std::vector<float> PackHeadMap(const Matrix& map) {
   return packed;
 }
 
-int HeadSharedBytes(const HeadParams& params) { return HeadLayoutOf(params).bytes; }
+int HeadSharedBytes(const ModelShape& shape) { return HeadLayoutOf(shape).bytes; }
 int WideHeadSharedBytes(int32_t components) { return WideHeadLayoutOf(components).bytes; }
 
 }  // namespace chorale::kernels::cuda

@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "base/integer_math.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/head/head_layout.h"
@@ -43,7 +45,7 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
 
   // Does not wait for `groups`: rows of an idle tile are valid memory, too.
   if (warp < kHeadRows) {
-    const float* x = p.x + (first_row + warp) * p.width;
+    const float* x = p.x + (first_row + warp) * p.shape.width;
     NormalizeHeadRow(params, x, warp, shared);
   } else if (warp == kHeadRows && of_paths) {
     constexpr int kWords = sizeof(PathTile) / 4;
@@ -90,6 +92,7 @@ ErrorCode LoadHeadKernels(int shared_bytes) {
 }
 
 ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
+  assert(ValidateHead(params).ok());
   const HeadKernelParams kernel_params = HeadKernelParamsOf(params);
   const int sets = params.paths != nullptr ? kTileGroups : kTileRows / kHeadRows;
   const LaunchShape shape = {

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/cuda/layout/matrix.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/path_tile.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/runtime/stream.h"
@@ -47,9 +48,7 @@ struct HeadParams {
   float* mixtures = nullptr;  // [tiles, 64, 3, M] f32, device; only when `paths` is null
   HeadWeights weights;
   int32_t tile_count = 0;
-  int32_t width = 0;       // D
-  int32_t hidden = 0;      // Dff
-  int32_t components = 0;  // M
+  ModelShape shape;  // D, Dff, M
   float epsilon = 0;
   float std_min = 0;
   float std_max = 0;
@@ -58,10 +57,10 @@ struct HeadParams {
 // InvalidArgument naming the field.
 absl::Status ValidateHead(const HeadParams& params);
 
-// Bytes of shared memory a block. Depends on shapes alone.
-int HeadSharedBytes(const HeadParams& params);
+// Bytes of shared memory of a block.
+int HeadSharedBytes(const ModelShape& shape);
 
-// REQUIRES: ValidateHead(params).ok(); a block of the device can have HeadSharedBytes(params).
+// REQUIRES: ValidateHead(params).ok(); a block of the device can have HeadSharedBytes.
 ErrorCode LaunchHead(const HeadParams& params, Stream stream);
 
 // Advances every tile of a decode to its next position (counters of Tile and PathTile). A tile that

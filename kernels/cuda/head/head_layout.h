@@ -7,6 +7,7 @@
 #include "base/arena_layout.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/head/head.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/path_tile.h"
 #include "kernels/ops/step_draw.h"
 
@@ -87,23 +88,23 @@ struct HeadLayout {
   int32_t bytes = 0;
 };
 
-constexpr HeadLayout HeadLayoutOf(const HeadParams& p) {
+constexpr HeadLayout HeadLayoutOf(const ModelShape& shape) {
   constexpr int32_t kAlignment = 16;
   HeadLayout layout;
   SmemArenaLayout maps(kAlignment);
-  layout.z = maps.Take<float>(HeadInputsSize(HeadPaddedInputs(p.width)));
-  layout.hidden = maps.Take<float>(HeadInputsSize(HeadPaddedInputs(p.hidden)));
+  layout.z = maps.Take<float>(HeadInputsSize(HeadPaddedInputs(shape.width)));
+  layout.hidden = maps.Take<float>(HeadInputsSize(HeadPaddedInputs(shape.hidden)));
   layout.partials = maps.Take<float>(int64_t{kHeadWarps} * kHeadRows * kHeadOutputs);
   SmemArenaLayout overlay(kAlignment);
-  layout.mixture = overlay.Take<double>(int64_t{kHeadRows} * kHeadMixtureArrays * p.components);
+  layout.mixture = overlay.Take<double>(int64_t{kHeadRows} * kHeadMixtureArrays * shape.components);
 
   SmemArenaLayout arena(kAlignment);
   arena.Take<char>(std::max(maps.bytes(), overlay.bytes()));
-  layout.raw = arena.Take<float>(int64_t{kHeadRows} * 3 * p.components);
-  layout.norm = arena.Take<float>(int64_t{2} * p.width);
-  layout.b1 = arena.Take<float>(p.hidden);
-  layout.b2 = arena.Take<float>(int64_t{3} * p.components);
-  layout.biases = arena.Take<float>(int64_t{3} * p.components);
+  layout.raw = arena.Take<float>(int64_t{kHeadRows} * 3 * shape.components);
+  layout.norm = arena.Take<float>(int64_t{2} * shape.width);
+  layout.b1 = arena.Take<float>(shape.hidden);
+  layout.b2 = arena.Take<float>(int64_t{3} * shape.components);
+  layout.biases = arena.Take<float>(int64_t{3} * shape.components);
   layout.draws = arena.Take<StepDraw>(kHeadRows);
   layout.paths = arena.Take<PathTile>(1);
   layout.bytes = arena.bytes();

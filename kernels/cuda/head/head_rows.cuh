@@ -31,9 +31,9 @@ struct HeadKernelParams {
 constexpr HeadKernelParams HeadKernelParamsOf(const HeadParams& params) {
   const HeadWeights& w = params.weights;
   return {params,
-          HeadLayoutOf(params),
-          {HeadMapOf(w.w1, w.b1, params.hidden, params.width),
-           HeadMapOf(w.w2, w.b2, 3 * params.components, params.hidden)}};
+          HeadLayoutOf(params.shape),
+          {HeadMapOf(w.w1, w.b1, params.shape.hidden, params.shape.width),
+           HeadMapOf(w.w2, w.b2, 3 * params.shape.components, params.shape.hidden)}};
 }
 
 // A warp's work in one pass over a map: one output tile, and one k-split of its inputs.
@@ -166,13 +166,13 @@ __device__ __forceinline__ void MultiplyHead(const HeadKernelParams& params,
 __device__ __forceinline__ void LoadMixtureVectors(const HeadKernelParams& params, char* shared) {
   const HeadParams& p = params.head;
 #pragma unroll 1
-  for (int i = kHeadThreads - 1 - ThreadIndex(); i < 3 * p.components; i += kHeadThreads) {
-    const int array = i / p.components;
+  for (int i = kHeadThreads - 1 - ThreadIndex(); i < 3 * p.shape.components; i += kHeadThreads) {
+    const int array = i / p.shape.components;
     const float* biases = array == 0   ? p.weights.mean_bias
                           : array == 1 ? p.weights.std_bias
                                        : p.weights.weight_bias;
     const float b2 = p.weights.b2[i];
-    const float bias = biases[i - array * p.components];
+    const float bias = biases[i - array * p.shape.components];
     params.shared.b2.At(shared)[i] = b2;
     params.shared.biases.At(shared)[i] = bias;
   }
@@ -183,14 +183,14 @@ __device__ __forceinline__ void LoadMixtureVectors(const HeadKernelParams& param
 __device__ __forceinline__ void LoadHeadVectors(const HeadKernelParams& params, char* shared) {
   const HeadParams& p = params.head;
 #pragma unroll 1
-  for (int i = ThreadIndex(); i < max(p.width, p.hidden); i += kHeadThreads) {
-    const float gamma = i < p.width ? p.weights.gamma[i] : 0.0f;
-    const float beta = i < p.width ? p.weights.beta[i] : 0.0f;
-    const float b1 = i < p.hidden ? p.weights.b1[i] : 0.0f;
-    if (i < p.width) {
+  for (int i = ThreadIndex(); i < max(p.shape.width, p.shape.hidden); i += kHeadThreads) {
+    const float gamma = i < p.shape.width ? p.weights.gamma[i] : 0.0f;
+    const float beta = i < p.shape.width ? p.weights.beta[i] : 0.0f;
+    const float b1 = i < p.shape.hidden ? p.weights.b1[i] : 0.0f;
+    if (i < p.shape.width) {
       StoreAs<Floats2>(params.shared.norm.At(shared) + 2 * i, {gamma, beta});
     }
-    if (i < p.hidden) params.shared.b1.At(shared)[i] = b1;
+    if (i < p.shape.hidden) params.shared.b1.At(shared)[i] = b1;
   }
   LoadMixtureVectors(params, shared);
 }
@@ -204,14 +204,14 @@ __device__ __forceinline__ void NormalizeHeadRow(const HeadKernelParams& params,
   const int padded_width = params.maps[0].k_steps * kHeadInputs;
   constexpr int kAtOnce = 4;
   const int lane = LaneIndex();
-  const float count = static_cast<float>(p.width);
+  const float count = static_cast<float>(p.shape.width);
   float sum = 0;
 #pragma unroll 1
   for (int first = lane; first < padded_width; first += kAtOnce * kWarpSize) {
     float v[kAtOnce] = {};
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      if (first + i * kWarpSize < p.width) v[i] = LoadCg<float>(x + first + i * kWarpSize);
+      if (first + i * kWarpSize < p.shape.width) v[i] = LoadCg<float>(x + first + i * kWarpSize);
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
@@ -223,21 +223,21 @@ __device__ __forceinline__ void NormalizeHeadRow(const HeadKernelParams& params,
   const float mean = SumOverLanes<kWarpSize>(sum) / count;
   float squares = 0;
 #pragma unroll 1
-  for (int first = lane; first < p.width; first += kAtOnce * kWarpSize) {
+  for (int first = lane; first < p.shape.width; first += kAtOnce * kWarpSize) {
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const int c = first + i * kWarpSize;
-      const float centered = c < p.width ? z[HeadInputAt(row, c)] - mean : 0.0f;
+      const float centered = c < p.shape.width ? z[HeadInputAt(row, c)] - mean : 0.0f;
       squares = fmaf(centered, centered, squares);
     }
   }
   const float scale = 1.0f / sqrtf(SumOverLanes<kWarpSize>(squares) / count + p.epsilon);
 #pragma unroll 1
-  for (int first = lane; first < p.width; first += kAtOnce * kWarpSize) {
+  for (int first = lane; first < p.shape.width; first += kAtOnce * kWarpSize) {
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const int c = first + i * kWarpSize;
-      if (c < p.width) {
+      if (c < p.shape.width) {
         const Floats2 n = LoadAs<Floats2>(norm + 2 * c);
         float& to = z[HeadInputAt(row, c)];
         to = fmaf((to - mean) * scale, n.v[0], n.v[1]);
@@ -275,12 +275,12 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int til
   const int row = WarpIndex() % kHeadRows;
   const bool of_weights = WarpIndex() < kHeadRows;
   const bool of_paths = p.paths != nullptr;
-  const float* raw = params.shared.raw.At(shared) + row * 3 * p.components;
+  const float* raw = params.shared.raw.At(shared) + row * 3 * p.shape.components;
   const float* biases = params.shared.biases.At(shared);
   const PathTile& tile = *params.shared.paths.At(shared);
-  double* arrays = params.shared.mixture.At(shared) + row * kHeadMixtureArrays * p.components;
-  const RowMixture mixture = {arrays, arrays + p.components, arrays + 2 * p.components,
-                              arrays + 3 * p.components, arrays + 4 * p.components};
+  double* arrays = params.shared.mixture.At(shared) + row * kHeadMixtureArrays * p.shape.components;
+  const RowMixture mixture = {arrays, arrays + p.shape.components, arrays + 2 * p.shape.components,
+                              arrays + 3 * p.shape.components, arrays + 4 * p.shape.components};
   const int path = set * kGroupPaths + row;
   const bool has_path = of_paths && path < tile.paths;
   float observed = 0;
@@ -298,10 +298,10 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int til
     }
   } else if (!of_paths) {
     const int64_t to = static_cast<int64_t>(tile_index) * kTileRows + set * kHeadRows + row;
-    StoreMixture(p, mixture, p.mixtures + to * 3 * p.components);
+    StoreMixture(p, mixture, p.mixtures + to * 3 * p.shape.components);
   } else if (has_path && tile.emitted_mixtures != nullptr) {
     const int64_t to = PathAt(tile, path, tile.first_emitted);
-    StoreMixture(p, mixture, tile.emitted_mixtures + to * 3 * p.components);
+    StoreMixture(p, mixture, tile.emitted_mixtures + to * 3 * p.shape.components);
   }
 }
 

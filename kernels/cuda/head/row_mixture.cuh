@@ -25,9 +25,9 @@ __device__ __forceinline__ void ComputeComponents(const HeadParams& p, const flo
                                                   const float* biases, const RowMixture& mixture) {
   constexpr double kHalfLogTwoPi = 0.91893853320467274178;
 #pragma unroll 1
-  for (int j = LaneIndex(); j < p.components; j += kWarpSize) {
+  for (int j = LaneIndex(); j < p.shape.components; j += kWarpSize) {
     mixture.mean[j] = static_cast<double>(raw[3 * j]) + biases[j];
-    const double s = static_cast<double>(raw[3 * j + 1]) + biases[p.components + j];
+    const double s = static_cast<double>(raw[3 * j + 1]) + biases[p.shape.components + j];
     // Beyond 40, exp(-s) is lost against s.
     const double softplus = s > 40 ? s : log1p(exp(s));
     const double std = (softplus < p.std_max ? softplus : p.std_max) + p.std_min;
@@ -53,24 +53,24 @@ __device__ __forceinline__ double ComputeWeights(const HeadParams& p, const floa
   const int lane = LaneIndex();
   double largest = -INFINITY;
 #pragma unroll 1
-  for (int j = lane; j < p.components; j += kWarpSize) {
-    const double w = static_cast<double>(raw[3 * j + 2]) + biases[2 * p.components + j];
+  for (int j = lane; j < p.shape.components; j += kWarpSize) {
+    const double w = static_cast<double>(raw[3 * j + 2]) + biases[2 * p.shape.components + j];
     mixture.log_weight[j] = w;
     largest = w > largest ? w : largest;
   }
   largest = MaxOverLanes<kWarpSize>(largest);
   double total = 0;
 #pragma unroll 1
-  for (int first = 0; first < p.components; first += kWarpSize) {
+  for (int first = 0; first < p.shape.components; first += kWarpSize) {
     const int j = first + lane;
-    const double weight = j < p.components ? exp(mixture.log_weight[j] - largest) : 0;
+    const double weight = j < p.shape.components ? exp(mixture.log_weight[j] - largest) : 0;
     const double sum = total + InclusiveScan(weight);
-    if (j < p.components) mixture.cumulative[j] = weight > 0 ? sum : -1;
+    if (j < p.shape.components) mixture.cumulative[j] = weight > 0 ? sum : -1;
     total = __shfl_sync(kAllLanes, sum, kWarpSize - 1);
   }
   const double log_sum = log(total);
 #pragma unroll 1
-  for (int j = lane; j < p.components; j += kWarpSize) {
+  for (int j = lane; j < p.shape.components; j += kWarpSize) {
     mixture.log_weight[j] = mixture.log_weight[j] - largest - log_sum;
   }
   return total;
@@ -84,9 +84,9 @@ __device__ __forceinline__ double DrawValue(const HeadParams& p, const RowMixtur
   const double threshold = draw.uniform * total;
   int chosen = 0;
 #pragma unroll 1
-  for (int first = 0; first < p.components; first += kWarpSize) {
+  for (int first = 0; first < p.shape.components; first += kWarpSize) {
     const int j = first + LaneIndex();
-    const double cumulative = j < p.components ? mixture.cumulative[j] : -1;
+    const double cumulative = j < p.shape.components ? mixture.cumulative[j] : -1;
     const uint32_t beyond = __ballot_sync(kAllLanes, cumulative > threshold);
     const uint32_t weighty = __ballot_sync(kAllLanes, cumulative > 0);
     if (beyond != 0) {
@@ -104,7 +104,7 @@ __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixtu
   const int lane = LaneIndex();
   double largest = -INFINITY;
 #pragma unroll 1
-  for (int j = lane; j < p.components; j += kWarpSize) {
+  for (int j = lane; j < p.shape.components; j += kWarpSize) {
     const double z = (y - mixture.mean[j]) / mixture.std[j];
     const double term = mixture.log_weight[j] - 0.5 * z * z - mixture.log_scale[j];
     mixture.cumulative[j] = term;
@@ -114,17 +114,18 @@ __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixtu
   if (largest == -INFINITY) return largest;
   double sum = 0;
 #pragma unroll 1
-  for (int j = lane; j < p.components; j += kWarpSize) sum += exp(mixture.cumulative[j] - largest);
+  for (int j = lane; j < p.shape.components; j += kWarpSize)
+    sum += exp(mixture.cumulative[j] - largest);
   return largest + log(SumOverLanes<kWarpSize>(sum));
 }
 
 __device__ __forceinline__ void StoreMixture(const HeadParams& p, const RowMixture& mixture,
                                              float* to) {
 #pragma unroll 1
-  for (int j = LaneIndex(); j < p.components; j += kWarpSize) {
+  for (int j = LaneIndex(); j < p.shape.components; j += kWarpSize) {
     to[j] = static_cast<float>(mixture.mean[j]);
-    to[p.components + j] = static_cast<float>(mixture.std[j]);
-    to[2 * p.components + j] = static_cast<float>(mixture.log_weight[j]);
+    to[p.shape.components + j] = static_cast<float>(mixture.std[j]);
+    to[2 * p.shape.components + j] = static_cast<float>(mixture.log_weight[j]);
   }
 }
 

@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "kernels/cuda/head/head_layout.h"
 #include "kernels/cuda/head/head_rows.cuh"
 #include "kernels/cuda/head/wide_head.h"
@@ -42,12 +44,12 @@ __device__ __forceinline__ void LoadHidden(const WideHeadKernelParams& params, c
                                            int first, char* shared) {
   const HeadParams& p = params.kernel.head;
   float* const hidden = params.kernel.shared.hidden.At(shared);
-  const int quads = min(kWideHeadChunk, p.hidden - first) / 4;
+  const int quads = min(kWideHeadChunk, p.shape.hidden - first) / 4;
 #pragma unroll 4
   for (int i = ThreadIndex(); i < kHeadRows * quads; i += kHeadThreads) {
     const int row = i / quads;
     const int at = i % quads * 4;
-    const Floats4 v = LoadCg<Floats4>(h + static_cast<int64_t>(row) * p.hidden + first + at);
+    const Floats4 v = LoadCg<Floats4>(h + static_cast<int64_t>(row) * p.shape.hidden + first + at);
     const Floats4 b = LoadAs<Floats4>(p.weights.b1 + first + at);
     Floats4 g;
 #pragma unroll
@@ -107,10 +109,10 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
     if (LaneIndex() < kHeadRows) ComputeDraws(kernel, set, shared);
   }
   // Sets of 8 rows lie one after the other, in both cases.
-  const float* const h =
-      params.h + static_cast<int64_t>(blockIdx.x) * kHeadRows * static_cast<int64_t>(p.hidden);
+  const float* const h = params.h + static_cast<int64_t>(blockIdx.x) * kHeadRows *
+                                        static_cast<int64_t>(p.shape.hidden);
 #pragma unroll 1
-  for (int chunk = 0; chunk * kWideHeadChunk < p.hidden; ++chunk) {
+  for (int chunk = 0; chunk * kWideHeadChunk < p.shape.hidden; ++chunk) {
     LoadHidden(params, h, chunk * kWideHeadChunk, shared);
     __syncthreads();  // also: all have read the partials of the chunk before
     MultiplyTask(ChunkTaskOf(map, chunk), ChunkTaskOf(map, chunk + 1).weight,
@@ -127,12 +129,13 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
 ErrorCode LoadWideHeadKernel(int shared_bytes) { return LoadKernel(&WideHeadKernel, shared_bytes); }
 
 ErrorCode LaunchWideHead(const WideHeadParams& params, Stream stream) {
+  assert(ValidateWideHead(params).ok());
   const HeadParams& head = params.head;
   const HeadWeights& w = head.weights;
   const WideHeadKernelParams kernel_params = {
       {head,
-       WideHeadLayoutOf(head.components),
-       {HeadMap{}, HeadMapOf(w.w2, w.b2, 3 * head.components, head.hidden)}},
+       WideHeadLayoutOf(head.shape.components),
+       {HeadMap{}, HeadMapOf(w.w2, w.b2, 3 * head.shape.components, head.shape.hidden)}},
       params.h};
   const int sets = head.paths != nullptr ? kTileGroups : kTileRows / kHeadRows;
   const LaunchShape shape = {.blocks_x = head.tile_count * sets,

@@ -16,8 +16,8 @@
 namespace chorale::kernels::cuda {
 
 struct WideHeadParams {
-  // Without x, and weights.gamma, beta and w1, which are not read. `hidden` is Dff, a multiple of
-  // 8, zeros included; it has no limit.
+  // Without x, and weights.gamma, beta and w1, which are not read. `shape.hidden` is a
+  // multiple of 8, zeros included; it has no limit.
   HeadParams head;
   // W1 z, device: with head.paths [tiles, 32, Dff] f32 of the targets of paths, else [tiles, 64,
   // Dff].

@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention/split_state.cuh"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/math.cuh"
@@ -34,10 +35,10 @@ struct PartialSource {
   // `row`: among the rows of all tiles. Columns `column` to column + 3.
   __device__ __forceinline__ PartialSource(const LayerParams& p, int64_t row, int column,
                                            int head_shift)
-      : ml(p.partial_ml + (row * p.heads + (column >> head_shift)) * 2),
-        o(p.partial_o + row * p.heads * p.head_dim + column),
-        ml_stride(static_cast<int64_t>(p.tile_count) * kTileRows * p.heads * 2),
-        o_stride(ml_stride / 2 * p.head_dim) {}
+      : ml(p.partial_ml + (row * p.shape.heads + (column >> head_shift)) * 2),
+        o(p.partial_o + row * p.shape.heads * p.shape.head_dim + column),
+        ml_stride(static_cast<int64_t>(p.tile_count) * kTileRows * p.shape.heads * 2),
+        o_stride(ml_stride / 2 * p.shape.head_dim) {}
 
   // Computes all fields here, ahead of a wait.
   __device__ __forceinline__ void Pin() {
@@ -48,11 +49,11 @@ struct PartialSource {
   }
 
   // The partials `rows` rows and `columns` columns further on. REQUIRES: whole heads.
-  __device__ __forceinline__ PartialSource At(const LayerParams& p, int rows, int columns,
+  __device__ __forceinline__ PartialSource At(const ModelShape& shape, int rows, int columns,
                                               int head_shift) const {
     PartialSource source = *this;
-    source.ml += (rows * p.heads + (columns >> head_shift)) * 2;
-    source.o += rows * p.heads * p.head_dim + columns;
+    source.ml += (rows * shape.heads + (columns >> head_shift)) * 2;
+    source.o += rows * shape.heads * shape.head_dim + columns;
     return source;
   }
 };
@@ -91,11 +92,11 @@ __device__ __forceinline__ void CombineMore(PartialSource& from, int row_ml_stri
 // divides by l. The first row's partials are at `from`, the next ones row_stride rows apart. Up to
 // kSplits splits, 1 or a multiple of kMinSplits, are loaded together.
 template <int kTogether, int kSplits>
-__device__ __forceinline__ void CombineElements(const LayerParams& p, int num_splits,
+__device__ __forceinline__ void CombineElements(const ModelShape& shape, int num_splits,
                                                 PartialSource from, int row_stride,
                                                 Floats4 (&o)[kTogether]) {
-  const int row_ml_stride = row_stride * p.heads * 2;
-  const int row_o_stride = row_stride * p.heads * p.head_dim;
+  const int row_ml_stride = row_stride * shape.heads * 2;
+  const int row_o_stride = row_stride * shape.heads * shape.head_dim;
   CombinedRows<kTogether> rows;
 #pragma unroll
   for (int r = 0; r < kTogether; ++r) {

@@ -25,23 +25,19 @@ absl::Status ValidatePreAttention(const LayerParams& p) {
                          {"pre_attention.vectors", p.pre_attention.vectors}});
 }
 
-}  // namespace
-
-absl::Status ValidateLayerShapes(const LayerParams& p) {
+absl::Status ValidateSizes(const LayerParams& p) {
+  const ModelShape& shape = p.shape;
   RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count},
-                                   {"width", p.width},
-                                   {"heads", p.heads},
-                                   {"kv_heads", p.kv_heads},
-                                   {"hidden", p.hidden}}));
-  if (p.width % 8 != 0 || p.width > kLargestWidth) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("width is ", p.width, ", must be a multiple of 8 up to ", kLargestWidth));
+                                   {"shape.width", shape.width},
+                                   {"shape.hidden", shape.hidden}}));
+  if (shape.width % 8 != 0 || shape.width > kLargestWidth) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shape.width is ", shape.width, ", must be a multiple of 8 up to ", kLargestWidth));
   }
-  RETURN_IF_ERROR(ValidateHeads(p.heads, p.kv_heads, p.head_dim));
-  const int64_t attention_width = int64_t{p.heads} * p.head_dim;
-  RETURN_IF_ERROR(RequireAtLeast({"heads * head_dim", attention_width}, p.width));
-  if (attention_width > 2 * kLargestWidth) {
-    return absl::InvalidArgumentError(absl::StrCat("heads * head_dim is ", attention_width,
+  RETURN_IF_ERROR(ValidateHeads(shape));
+  RETURN_IF_ERROR(RequireAtLeast({"heads * head_dim", shape.query_width()}, shape.width));
+  if (shape.query_width() > 2 * kLargestWidth) {
+    return absl::InvalidArgumentError(absl::StrCat("heads * head_dim is ", shape.query_width(),
                                                    ", must be at most ", 2 * kLargestWidth));
   }
   if (!(p.epsilon >= 0) || !std::isfinite(p.epsilon)) {
@@ -50,16 +46,18 @@ absl::Status ValidateLayerShapes(const LayerParams& p) {
   return absl::OkStatus();
 }
 
+}  // namespace
+
 absl::Status ValidateLayer(const LayerParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles}, {"x", p.x}}));
   if (p.part != LayerPart::kPreAttention) RETURN_IF_ERROR(ValidatePostAttention(p));
   if (p.part != LayerPart::kPostAttention) RETURN_IF_ERROR(ValidatePreAttention(p));
   RETURN_IF_ERROR(RequireNotNegative({{"kv_layer", p.kv_layer}}));
-  return ValidateLayerShapes(p);
+  return ValidateSizes(p);
 }
 
-int LayerSharedBytes(const LayerParams& params, int block_rows) {
-  return MmaSmemOf(params, block_rows).bytes;
+int LayerSharedBytes(const ModelShape& shape, int block_rows) {
+  return MmaSmemOf(shape, block_rows).bytes;
 }
 
 bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes) {
@@ -67,11 +65,12 @@ bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes) {
       (params.part == LayerPart::kPreAttention || params.post_attention.wgmma_tiles != nullptr) &&
       (params.part == LayerPart::kPostAttention || params.pre_attention.wgmma_tiles != nullptr);
   return has_tiles && block_rows >= kGroupRows &&
-         WgmmaSmemOf(params, block_rows, shared_bytes).stages > 0;
+         WgmmaSmemOf(params.shape, block_rows, shared_bytes).stages > 0;
 }
 
 absl::StatusOr<int> ChooseBlockRows(const LayerParams& params, int multiprocessors,
                                     int shared_bytes) {
+  const ModelShape& shape = params.shape;
   const int64_t rows = int64_t{params.tile_count} * kTileRows;
   int block_rows = kGroupRows;
   if (rows <= kGroupPaths * int64_t{multiprocessors} / 2 &&
@@ -80,11 +79,11 @@ absl::StatusOr<int> ChooseBlockRows(const LayerParams& params, int multiprocesso
   }
   while (block_rows < kTileRows && rows > block_rows * int64_t{multiprocessors}) block_rows *= 2;
   for (; block_rows >= kGroupPaths; block_rows /= 2) {
-    if (LayerSharedBytes(params, block_rows) <= shared_bytes) return block_rows;
+    if (LayerSharedBytes(shape, block_rows) <= shared_bytes) return block_rows;
   }
   return absl::ResourceExhaustedError(absl::StrCat(
-      "16 rows of width ", params.width, ", ", params.heads, " heads of ", params.head_dim,
-      " and a hidden layer of ", params.hidden, " need ", LayerSharedBytes(params, kGroupRows),
+      "16 rows of width ", shape.width, ", ", shape.heads, " heads of ", shape.head_dim,
+      " and a hidden layer of ", shape.hidden, " need ", LayerSharedBytes(shape, kGroupRows),
       " bytes of shared memory, but a block of the device has ", shared_bytes));
 }
 

@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "kernels/cuda/layer/kernel_variants.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layer/layer_gemm.h"
@@ -20,9 +22,8 @@ constexpr int BlockWarps(int block_rows) { return block_rows >= 32 ? 8 : 16; }
 
 template <int kWarps>
 __device__ __forceinline__ WeightPrefetch<kWarps> PrefetchOf(const LayerParams& p) {
-  const auto post_attention =
-      static_cast<int>(PostAttentionTiles(p.width, p.heads * p.head_dim, p.hidden));
-  const auto pre_attention = static_cast<int>(PreAttentionTiles(p.width, QkvWidth(p)));
+  const auto post_attention = static_cast<int>(PostAttentionTiles(p.shape));
+  const auto pre_attention = static_cast<int>(PreAttentionTiles(p.shape));
   return WeightPrefetch<kWarps>(
       p.post_attention.weight_tiles, p.part == LayerPart::kPreAttention ? 0 : post_attention,
       p.pre_attention.weight_tiles, p.part == LayerPart::kPostAttention ? 0 : pre_attention);
@@ -79,16 +80,17 @@ struct MmaKernels {
 ErrorCode LoadMmaLayerKernels(int shared_bytes) { return LoadVariants<MmaKernels>(shared_bytes); }
 
 ErrorCode LaunchLayer(const LayerParams& params, int block_rows, int shared_bytes, Stream stream) {
+  assert(ValidateLayer(params).ok());
   if (UsesWgmma(params, block_rows, shared_bytes)) {
     return LaunchWgmmaLayer(params, block_rows, shared_bytes, stream);
   }
-  const MmaLayerParams kernel_params = {params, MmaSmemOf(params, block_rows), block_rows};
+  const MmaLayerParams kernel_params = {params, MmaSmemOf(params.shape, block_rows), block_rows};
   const LaunchShape shape = {
       .blocks_x = params.tile_count * (kTileRows / block_rows),
       .threads = BlockWarps(block_rows) * kWarpSize,
       .shared_bytes = kernel_params.shared.bytes,
   };
-  return WithVariant<MmaKernels>(block_rows, WeightTiles(params.width), [&](auto kernel) {
+  return WithVariant<MmaKernels>(block_rows, WeightTiles(params.shape.width), [&](auto kernel) {
     return Launch(kernel, shape, stream, kernel_params);
   });
 }

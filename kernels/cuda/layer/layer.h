@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/layout/weight_tiles.h"
 #include "kernels/cuda/runtime/stream.h"
@@ -55,12 +56,13 @@ struct LayerWeights {
 // tiles (PackWgmmaTiles); blocks of 16 rows and more then use them, with the same bits.
 inline constexpr int kWgmmaComputeMajor = 9;
 
-constexpr int64_t PostAttentionTiles(int64_t width, int64_t attention_width, int64_t hidden) {
-  return WeightTiles(width) * WeightTiles(attention_width) +
-         2 * WeightTiles(hidden) * WeightTiles(width);
+constexpr int64_t PostAttentionTiles(const ModelShape& shape) {
+  return WeightTiles(shape.width) * WeightTiles(shape.query_width()) +
+         2 * WeightTiles(shape.hidden) * WeightTiles(shape.width);
 }
-constexpr int64_t PreAttentionTiles(int64_t width, int64_t qkv_width) {
-  return WeightTiles(width) * WeightTiles(width) + WeightTiles(qkv_width) * WeightTiles(width);
+constexpr int64_t PreAttentionTiles(const ModelShape& shape) {
+  return WeightTiles(shape.width) * WeightTiles(shape.width) +
+         WeightTiles(shape.qkv_width()) * WeightTiles(shape.width);
 }
 
 struct LayerParams {
@@ -72,23 +74,18 @@ struct LayerParams {
   PostAttentionWeights post_attention;
   PreAttentionWeights pre_attention;
   int32_t tile_count = 0;
-  int32_t width = 0;     // D, a multiple of 8, at most kLargestWidth
-  int32_t heads = 0;     // H
-  int32_t kv_heads = 0;  // Hkv
-  int32_t head_dim = 0;  // Dh, padded (PaddedHeadDim): D may be less than H Dh
-  int32_t hidden = 0;    // Dff
+  ModelShape shape;      // H, Hkv, Dh, Dff, and D: a multiple of 8, at most kLargestWidth
   int32_t kv_layer = 0;  // layer whose K and V pre-attention writes
   KvSplit split = KvSplit::kSingle;
   float epsilon = 0;
   LayerPart part = LayerPart::kPostThenPreAttention;
 };
 
-// InvalidArgument naming the field. ValidateLayerShapes ignores pointers and kv_layer.
-absl::Status ValidateLayerShapes(const LayerParams& params);
+// InvalidArgument naming the field.
 absl::Status ValidateLayer(const LayerParams& params);
 
 // Bytes of shared memory of a block of 8, 16, 32 or 64 rows without wgmma.
-int LayerSharedBytes(const LayerParams& params, int block_rows);
+int LayerSharedBytes(const ModelShape& shape, int block_rows);
 
 // Rows of a block, which affect speed but no bit of the result. Every block reads all weights, so
 // more is better, until multiprocessors idle or shared memory runs out. Eight rows only where 16
@@ -104,7 +101,7 @@ absl::StatusOr<int> ChooseBlockRows(const LayerParams& params, int multiprocesso
 bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes);
 
 // REQUIRES: ValidateLayer(params).ok(); block_rows is 8, 16, 32 or 64; a block of the device has
-// shared_bytes of shared memory, at least LayerSharedBytes(params, block_rows); wgmma tiles are
+// shared_bytes of shared memory, at least LayerSharedBytes; wgmma tiles are
 // null if the device has no wgmma.
 ErrorCode LaunchLayer(const LayerParams& params, int block_rows, int shared_bytes, Stream stream);
 

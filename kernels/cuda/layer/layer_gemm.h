@@ -3,7 +3,7 @@
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_GEMM_H_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_GEMM_H_
 
-#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/weight_tiles.h"
 
 namespace chorale::kernels::cuda {
@@ -16,21 +16,20 @@ enum class LayerGemm : int {
   kQkvProjection,     // qkv = (Wq over Wk over Wv) x
 };
 
-constexpr int QkvWidth(const LayerParams& p) { return (p.heads + 2 * p.kv_heads) * p.head_dim; }
-constexpr int InputsOf(const LayerParams& p, LayerGemm gemm) {
-  if (gemm == LayerGemm::kOutputProjection) return p.heads * p.head_dim;
-  return gemm == LayerGemm::kMlpDown ? p.hidden : p.width;
+constexpr int InputsOf(const ModelShape& shape, LayerGemm gemm) {
+  if (gemm == LayerGemm::kOutputProjection) return shape.query_width();
+  return gemm == LayerGemm::kMlpDown ? shape.hidden : shape.width;
 }
-constexpr int OutputsOf(const LayerParams& p, LayerGemm gemm) {
-  if (gemm == LayerGemm::kMlpUp) return p.hidden;
-  return gemm == LayerGemm::kQkvProjection ? QkvWidth(p) : p.width;
+constexpr int OutputsOf(const ModelShape& shape, LayerGemm gemm) {
+  if (gemm == LayerGemm::kMlpUp) return shape.hidden;
+  return gemm == LayerGemm::kQkvProjection ? shape.qkv_width() : shape.width;
 }
 
 // Elements of PostAttentionWeights::vectors and PreAttentionWeights::vectors.
-constexpr int PostAttentionVectorsSize(const LayerParams& p) {
-  return 5 * p.width + static_cast<int>(WeightTiles(p.hidden)) * kWeightTileOutputs;
+constexpr int PostAttentionVectorsSize(const ModelShape& shape) {
+  return 5 * shape.width + static_cast<int>(WeightTiles(shape.hidden)) * kWeightTileOutputs;
 }
-constexpr int PreAttentionVectorsSize(const LayerParams& p) { return 2 * p.width; }
+constexpr int PreAttentionVectorsSize(const ModelShape& shape) { return 2 * shape.width; }
 
 // Where they begin in PostAttentionWeights::vectors, in multiples of D. A beta follows its gamma.
 inline constexpr int kGamma2At = 0;

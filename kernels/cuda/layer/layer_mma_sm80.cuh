@@ -63,19 +63,19 @@ class MmaRows {
 
   // Start to copy biases, gammas and betas to shared memory.
   __device__ __forceinline__ void FetchPostAttentionVectors(const float* vectors) const {
-    Fetch(post_vectors_, vectors, PostAttentionVectorsSize(p_));
+    Fetch(post_vectors_, vectors, PostAttentionVectorsSize(p_.shape));
   }
   __device__ __forceinline__ void FetchPreAttentionVectors(const float* vectors) const {
-    Fetch(pre_vectors_, vectors, PreAttentionVectorsSize(p_));
+    Fetch(pre_vectors_, vectors, PreAttentionVectorsSize(p_.shape));
   }
 
   // Starts to copy x to shared memory: also of rows that are not in use, so that it need not wait
   // for the tile. No output depends on those.
   __device__ __forceinline__ void FetchX() {
-    const float* x = p_.x + GlobalRow(0) * p_.width;
+    const float* x = p_.x + GlobalRow(0) * p_.shape.width;
     for (int row = WarpIndex(); row < block_rows_; row += kWarps) {
-      for (int column = LaneIndex() * 4; column < p_.width; column += kWarpSize * 4) {
-        CpAsync16(x_ + row * x_stride_ + column, x + row * p_.width + column);
+      for (int column = LaneIndex() * 4; column < p_.shape.width; column += kWarpSize * 4) {
+        CpAsync16(x_ + row * x_stride_ + column, x + row * p_.shape.width + column);
       }
     }
     CpAsyncCommit();
@@ -97,10 +97,10 @@ class MmaRows {
     CpAsyncWait<0>();
     Sync();
     for (int row = WarpIndex(); row < kRows; row += kWarps) {
-      for (int column = LaneIndex() * 4; column < WeightTilesOf(p_.width) * kWeightTileInputs;
+      for (int column = LaneIndex() * 4; column < WeightTilesOf(p_.shape.width) * kWeightTileInputs;
            column += kWarpSize * 4) {
         Floats4 x = {};
-        if (column < p_.width) x = LoadAs<Floats4>(x_ + row * x_stride_ + column);
+        if (column < p_.shape.width) x = LoadAs<Floats4>(x_ + row * x_stride_ + column);
         StoreA(row, column, x);
       }
     }
@@ -128,11 +128,11 @@ class MmaRows {
     const bool into_x = !up && gemm != LayerGemm::kQkvProjection;
     const uint16_t* a = down ? hidden_qkv_ : a_;
     const int padded_inputs = down ? hidden_qkv_inputs_ : a_inputs_;
-    const float* bias = up     ? post_vectors_ + kB1At * p_.width
-                        : down ? post_vectors_ + kB2At * p_.width
+    const float* bias = up     ? post_vectors_ + kB1At * p_.shape.width
+                        : down ? post_vectors_ + kB2At * p_.shape.width
                                : nullptr;
-    const int input_tiles = WeightTilesOf(InputsOf(p_, gemm));
-    const int outputs = OutputsOf(p_, gemm);
+    const int input_tiles = WeightTilesOf(InputsOf(p_.shape, gemm));
+    const int outputs = OutputsOf(p_.shape, gemm);
     constexpr int kTiles = WeightPrefetch<kWarps>::kTiles;
     const int lane_column = WarpIndex() * (8 * kTiles) + ThreadIndex() % 4 * 2;
     Fragments<kGroups, 8 / kGroups> fragments;
@@ -225,13 +225,13 @@ class MmaRows {
   // x = LN(x); a = x. See Multiply.
   __device__ __forceinline__ void Normalize(LayerGemm gemm, bool store_x) {
     const float* gamma = gemm == LayerGemm::kOutputProjection ? post_vectors_
-                         : gemm == LayerGemm::kMlpDown        ? post_vectors_ + kGamma3At * p_.width
-                                                              : pre_vectors_;
+                         : gemm == LayerGemm::kMlpDown ? post_vectors_ + kGamma3At * p_.shape.width
+                                                       : pre_vectors_;
     constexpr int kTogether = kRowsTogether < 2 ? 2 : kRowsTogether;
     NormalizeRows<kRows, kWarps, kTogether, kWidthTiles>(
-        x_, x_stride_, gamma, gamma + p_.width, p_.width, p_.epsilon,
+        x_, x_stride_, gamma, gamma + p_.shape.width, p_.shape.width, p_.epsilon,
         [&](const int(&rows)[kTogether], int column, const Floats4(&x)[kTogether]) {
-          if (store_x && column < p_.width) {
+          if (store_x && column < p_.shape.width) {
 #pragma unroll
             for (int r = 0; r < kTogether; ++r) StoreX(rows[r], column, x[r]);
           }
@@ -242,7 +242,7 @@ class MmaRows {
   }
 
   __device__ __forceinline__ void StoreX(int row, int column, const Floats4& x) {
-    if (row < rows_in_use_) StoreAs<Floats4>(p_.x + GlobalRow(row) * p_.width + column, x);
+    if (row < rows_in_use_) StoreAs<Floats4>(p_.x + GlobalRow(row) * p_.shape.width + column, x);
   }
 
   // Index of a row of the block among the rows of all tiles.
@@ -268,7 +268,7 @@ class MmaRows {
   // a = attention: loads kSplits splits of kTogether rows together.
   template <int kTogether, int kSplits>
   __device__ __forceinline__ void CombineRows() {
-    const int width = p_.heads * p_.head_dim;
+    const int width = p_.shape.heads * p_.shape.head_dim;
 #pragma unroll 1
     for (int column = LaneIndex() * 4; column < WeightTilesOf(width) * kWeightTileInputs;
          column += kWarpSize * 4) {
@@ -277,7 +277,7 @@ class MmaRows {
         Floats4 combined[kTogether] = {};
         if (column < width) {
           CombineElements<kTogether, kSplits>(
-              p_, num_splits_, PartialSource(p_, GlobalRow(row), column, head_shift_), kWarps,
+              p_.shape, num_splits_, PartialSource(p_, GlobalRow(row), column, head_shift_), kWarps,
               combined);
         }
         if constexpr (kTogether == 1) {

@@ -66,13 +66,14 @@ ErrorCode LoadWgmmaLayerKernels(int shared_bytes) {
 
 ErrorCode LaunchWgmmaLayer(const LayerParams& params, int block_rows, int shared_bytes,
                            Stream stream) {
-  const WgmmaLayerParams kernel_params = {params, WgmmaSmemOf(params, block_rows, shared_bytes)};
+  const WgmmaLayerParams kernel_params = {params,
+                                          WgmmaSmemOf(params.shape, block_rows, shared_bytes)};
   const LaunchShape shape = {
       .blocks_x = params.tile_count * (kTileRows / block_rows),
       .threads = kThreads,
       .shared_bytes = kernel_params.shared.bytes,
   };
-  return WithVariant<WgmmaKernels>(block_rows, WeightTiles(params.width), [&](auto kernel) {
+  return WithVariant<WgmmaKernels>(block_rows, WeightTiles(params.shape.width), [&](auto kernel) {
     return Launch(kernel, shape, stream, kernel_params);
   });
 }

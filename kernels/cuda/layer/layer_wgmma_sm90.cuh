@@ -44,9 +44,8 @@ class WeightLoader {
  public:
   __device__ __forceinline__ WeightLoader(const LayerParams& p, const WeightRing& ring)
       : ring_(ring) {
-    const auto post_attention =
-        static_cast<int>(PostAttentionTiles(p.width, p.heads * p.head_dim, p.hidden));
-    const auto pre_attention = static_cast<int>(PreAttentionTiles(p.width, QkvWidth(p)));
+    const auto post_attention = static_cast<int>(PostAttentionTiles(p.shape));
+    const auto pre_attention = static_cast<int>(PreAttentionTiles(p.shape));
     // A weight tile takes a stage for each consumer warpgroup.
     post_stages_ = p.part == LayerPart::kPreAttention ? 0 : post_attention * kConsumerWarpgroups;
     pre_stages_ = p.part == LayerPart::kPostAttention ? 0 : pre_attention * kConsumerWarpgroups;
@@ -90,11 +89,13 @@ __device__ __forceinline__ void ProducerWarp(const WgmmaLayerParams& params, con
   const WgmmaSmem& shared = params.shared;
   Mbarrier* const inputs_ready = InputsReadyOf(params);
   const int lane = LaneIndex();
-  const int row_bytes = 4 * p.width;
+  const int row_bytes = 4 * p.shape.width;
   WeightLoader weights(p, ring);
   if (lane == 0) {
-    const int post_bytes = p.part == LayerPart::kPreAttention ? 0 : 4 * PostAttentionVectorsSize(p);
-    const int pre_bytes = p.part == LayerPart::kPostAttention ? 0 : 4 * PreAttentionVectorsSize(p);
+    const int post_bytes =
+        p.part == LayerPart::kPreAttention ? 0 : 4 * PostAttentionVectorsSize(p.shape);
+    const int pre_bytes =
+        p.part == LayerPart::kPostAttention ? 0 : 4 * PreAttentionVectorsSize(p.shape);
     MbarrierArriveExpectTx(inputs_ready, post_bytes + pre_bytes + kRows * row_bytes);
     if (post_bytes > 0) {
       CpAsyncBulk(shared.post_vectors.At(DynamicSmem()), p.post_attention.vectors, post_bytes,
@@ -113,7 +114,7 @@ __device__ __forceinline__ void ProducerWarp(const WgmmaLayerParams& params, con
 #pragma unroll 1
   for (int row = lane; row < kRows; row += kWarpSize) {
     CpAsyncBulk(DynamicSmem() + shared.x.offset + 4 * row * shared.x_stride,
-                p.x + (first_row + row) * p.width, row_bytes, inputs_ready);
+                p.x + (first_row + row) * p.shape.width, row_bytes, inputs_ready);
   }
   if (lane > 0) return;
   if (LoadCg<int32_t>(&p.tiles[tile_index].groups) > first_group) {
@@ -168,7 +169,7 @@ class WgmmaLayerBlock {
         static_cast<int>(has_pre ? LayerGemm::kFeatureAttention : LayerGemm::kMlpDown);
 #pragma unroll 1
     for (; gemm <= last; ++gemm) {
-      rows_.Multiply(static_cast<LayerGemm>(gemm), ring_, p_.x + first_row() * p_.width,
+      rows_.Multiply(static_cast<LayerGemm>(gemm), ring_, p_.x + first_row() * p_.shape.width,
                      gemm == last_into_x ? rows_in_use() : 0);
     }
     if (has_pre) {
@@ -191,10 +192,10 @@ class WgmmaLayerBlock {
 #pragma unroll 1
     for (int row = WarpIndex(); row < kRows; row += kConsumerWarps) {
 #pragma unroll 1
-      for (int column = LaneIndex() * 4; column < WeightTilesOf(p_.width) * kWeightTileInputs;
+      for (int column = LaneIndex() * 4; column < WeightTilesOf(p_.shape.width) * kWeightTileInputs;
            column += kWarpSize * 4) {
         Floats4 x = {};
-        if (column < p_.width) x = LoadAs<Floats4>(rows_.x(row) + column);
+        if (column < p_.shape.width) x = LoadAs<Floats4>(rows_.x(row) + column);
         rows_.StoreA(row, column, x);
       }
     }
@@ -212,7 +213,7 @@ class WgmmaLayerBlock {
 
   template <int kTogether, int kSplits>
   __device__ __forceinline__ void CombineRows(const PartialSource& source, int num_splits) const {
-    const int width = p_.heads * p_.head_dim;
+    const int width = p_.shape.heads * p_.shape.head_dim;
     constexpr int kColumns = 4 * kWarpSize;
 #pragma unroll 1
     for (int first = 0; first < WeightTilesOf(width) * kWeightTileInputs; first += kColumns) {
@@ -221,9 +222,9 @@ class WgmmaLayerBlock {
       for (int row = 0; row < kRows; row += kTogether * kConsumerWarps) {
         Floats4 combined[kTogether] = {};
         if (column < width) {
-          CombineElements<kTogether, kSplits>(p_, num_splits,
-                                              source.At(p_, row, first, params_.shared.head_shift),
-                                              kConsumerWarps, combined);
+          CombineElements<kTogether, kSplits>(
+              p_.shape, num_splits, source.At(p_.shape, row, first, params_.shared.head_shift),
+              kConsumerWarps, combined);
         }
 #pragma unroll
         for (int r = 0; r < kTogether; ++r) {

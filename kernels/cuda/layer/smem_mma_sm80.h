@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/arena_layout.h"
-#include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layer/layer_gemm.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/layout/weight_tiles.h"
 
@@ -27,20 +27,20 @@ struct MmaSmem {
 };
 
 // A block of 8 rows has memory for 16, because an mma takes 16.
-constexpr MmaSmem MmaSmemOf(const LayerParams& p, int block_rows) {
+constexpr MmaSmem MmaSmemOf(const ModelShape& shape, int block_rows) {
   const int64_t rows = std::max(block_rows, kGroupRows);
   const auto padded = [](int n) { return static_cast<int>(WeightTiles(n)) * kWeightTileInputs; };
   SmemArenaLayout arena(16);
   MmaSmem layout;
-  layout.a_inputs = padded(std::max(p.heads * p.head_dim, p.width));
-  layout.hidden_qkv_inputs = padded(std::max(p.hidden, QkvWidth(p)));
-  layout.x_stride = p.width + 8;  // no bank conflicts: rows g, columns 2j
-  while (1 << layout.head_shift < p.head_dim) ++layout.head_shift;
+  layout.a_inputs = padded(std::max(shape.query_width(), shape.width));
+  layout.hidden_qkv_inputs = padded(std::max(shape.hidden, shape.qkv_width()));
+  layout.x_stride = shape.width + 8;  // no bank conflicts: rows g, columns 2j
+  while (1 << layout.head_shift < shape.head_dim) ++layout.head_shift;
   layout.a = arena.Take<uint16_t>(rows * layout.a_inputs);
   layout.hidden_qkv = arena.Take<uint16_t>(rows * layout.hidden_qkv_inputs);
   layout.x = arena.Take<float>(rows * layout.x_stride);
-  layout.post_vectors = arena.Take<float>(PostAttentionVectorsSize(p));
-  layout.pre_vectors = arena.Take<float>(PreAttentionVectorsSize(p));
+  layout.post_vectors = arena.Take<float>(PostAttentionVectorsSize(shape));
+  layout.pre_vectors = arena.Take<float>(PreAttentionVectorsSize(shape));
   layout.bytes = arena.bytes();
   return layout;
 }

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/arena_layout.h"
-#include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/weight_tiles.h"
 
 namespace chorale::kernels::cuda {
@@ -47,21 +47,21 @@ struct WgmmaSmem {
   int32_t bytes = 0;
 };
 
-constexpr WgmmaSmem WgmmaSmemOf(const LayerParams& p, int block_rows, int shared_bytes) {
+constexpr WgmmaSmem WgmmaSmemOf(const ModelShape& shape, int block_rows, int shared_bytes) {
   const auto padded = [](int n) { return static_cast<int>(WeightTiles(n)) * kWeightTileInputs; };
   SmemArenaLayout arena(128);
   WgmmaSmem layout;
-  layout.a_inputs = padded(std::max(p.heads * p.head_dim, p.width));
-  layout.hidden_inputs = padded(p.hidden);
-  layout.qkv_inputs = padded(QkvWidth(p));
-  layout.x_stride = p.width + 4;  // no bank conflicts: columns 2g, rows 2j
-  while (1 << layout.head_shift < p.head_dim) ++layout.head_shift;
+  layout.a_inputs = padded(std::max(shape.query_width(), shape.width));
+  layout.hidden_inputs = padded(shape.hidden);
+  layout.qkv_inputs = padded(shape.qkv_width());
+  layout.x_stride = shape.width + 4;  // no bank conflicts: columns 2g, rows 2j
+  while (1 << layout.head_shift < shape.head_dim) ++layout.head_shift;
   layout.a = arena.Take<uint16_t>(WgmmaOperandSize(block_rows, layout.a_inputs));
   layout.hidden_qkv = arena.Take<uint16_t>(
       std::max(WgmmaOperandSize(block_rows, layout.hidden_inputs), block_rows * layout.qkv_inputs));
   layout.x = arena.Take<float>(int64_t{block_rows} * layout.x_stride);
-  layout.post_vectors = arena.Take<float>(PostAttentionVectorsSize(p));
-  layout.pre_vectors = arena.Take<float>(PreAttentionVectorsSize(p));
+  layout.post_vectors = arena.Take<float>(PostAttentionVectorsSize(shape));
+  layout.pre_vectors = arena.Take<float>(PreAttentionVectorsSize(shape));
   layout.inputs_ready = {arena.Take<uint64_t>(1).offset};
   layout.ring_barriers = {arena.Take<uint64_t>(int64_t{2} * kMaxStages).offset};
   const int stages_that_fit =

@@ -4,9 +4,9 @@
 #define CHORALE_KERNELS_CUDA_LAYER_STORE_QKV_CUH_
 
 #include "kernels/cuda/layer/layer.h"
-#include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
@@ -16,45 +16,46 @@ namespace chorale::kernels::cuda {
 
 enum class KvPart { kKey, kValue };
 
-// Stores elements d to d + 7 of a row's K or V of one head to the path's buffer, if the row is a
-// buffer token.
-__device__ __forceinline__ void StoreKvToBuffer(const Tile& tile, const LayerParams& p, int row,
-                                                int kv_head, int d, KvPart part,
-                                                const Words4& words) {
+// Stores elements d to d + 7 of a row's K or V of one head in one layer to the path's buffer, if
+// the row is a buffer token.
+__device__ __forceinline__ void StoreKvToBuffer(const Tile& tile, const ModelShape& shape,
+                                                int kv_layer, int row, int kv_head, int d,
+                                                KvPart part, const Words4& words) {
   const int path = row / kGroupRows * kGroupPaths + row % kGroupPaths;
   const bool is_token = row % kGroupRows >= kGroupPaths;
   if (!is_token || path >= tile.buffer_paths) return;
   uint16_t* position = tile.buffer +
-                       p.kv_layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths,
-                                                    p.kv_heads, p.head_dim) +
+                       kv_layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths,
+                                                  shape.kv_heads, shape.head_dim) +
                        BufferKeyAt(kv_head, tile.append_position, path, tile.buffer_capacity,
-                                   tile.buffer_paths, p.head_dim);
+                                   tile.buffer_paths, shape.head_dim);
   if (part == KvPart::kKey) {
     StoreAs<Words4>(position + d, words);
     return;
   }
-  position += tile.buffer_paths * p.head_dim;
+  position += tile.buffer_paths * shape.head_dim;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    StoreAs<uint32_t>(position + BufferValueColumn(d + 2 * i, p.head_dim), words.w[i]);
+    StoreAs<uint32_t>(position + BufferValueColumn(d + 2 * i, shape.head_dim), words.w[i]);
   }
 }
 
 // Likewise to the context that is being encoded.
-__device__ __forceinline__ void StoreKvToContext(const Tile& tile, const LayerParams& p, int row,
-                                                 int kv_head, int d, KvPart part, Words4 words) {
+__device__ __forceinline__ void StoreKvToContext(const Tile& tile, const ModelShape& shape,
+                                                 int kv_layer, int row, int kv_head, int d,
+                                                 KvPart part, Words4 words) {
   if (row >= tile.encode_rows) words = {};  // pads the last key block
   uint16_t* key_block =
-      tile.context + ContextKeyBlockAt(p.kv_layer, kv_head, tile.first_row / kKeyBlockKeys,
-                                       tile.context_rows, p.kv_heads, p.head_dim);
+      tile.context + ContextKeyBlockAt(kv_layer, kv_head, tile.first_row / kKeyBlockKeys,
+                                       tile.context_rows, shape.kv_heads, shape.head_dim);
   if (part == KvPart::kKey) {
-    StoreAs<Words4>(key_block + KeyBlockKeyAt(row, d, p.head_dim), words);
+    StoreAs<Words4>(key_block + KeyBlockKeyAt(row, d, shape.head_dim), words);
     return;
   }
-  const int at = KeyBlockValueAt(row, d, p.head_dim);
+  const int at = KeyBlockValueAt(row, d, shape.head_dim);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    uint16_t* to = key_block + KeyBlockValueColumn(at, 2 * i, p.head_dim);
+    uint16_t* to = key_block + KeyBlockValueColumn(at, 2 * i, shape.head_dim);
     to[0] = static_cast<uint16_t>(words.w[i]);
     to[kSwizzledRow] = static_cast<uint16_t>(words.w[i] >> 16);
   }
@@ -74,8 +75,8 @@ __device__ __forceinline__ void StoreQkvWords(const QkvRows& rows, const LayerPa
                                               const Words4& words) {
   if (row >= rows.rows) return;
   row += rows.first_row;
-  const int queries = p.heads * p.head_dim;
-  const int kv_width = p.kv_heads * p.head_dim;
+  const int queries = p.shape.query_width();
+  const int kv_width = p.shape.kv_heads * p.shape.head_dim;
   if (column < queries) {
     const int64_t at = static_cast<int64_t>(rows.tile_index) * kTileRows + row;
     StoreAs<Words4>(p.q + at * queries + column, words);
@@ -84,11 +85,11 @@ __device__ __forceinline__ void StoreQkvWords(const QkvRows& rows, const LayerPa
   const KvPart part = column >= queries + kv_width ? KvPart::kValue : KvPart::kKey;
   column -= queries + (part == KvPart::kValue ? kv_width : 0);
   const int kv_head = column >> head_shift;
-  const int d = column & (p.head_dim - 1);
+  const int d = column & (p.shape.head_dim - 1);
   if (rows.tile.first_row >= 0) {
-    StoreKvToContext(rows.tile, p, row, kv_head, d, part, words);
+    StoreKvToContext(rows.tile, p.shape, p.kv_layer, row, kv_head, d, part, words);
   } else if (rows.tile.append_position >= 0) {
-    StoreKvToBuffer(rows.tile, p, row, kv_head, d, part, words);
+    StoreKvToBuffer(rows.tile, p.shape, p.kv_layer, row, kv_head, d, part, words);
   }
 }
 
@@ -100,7 +101,7 @@ __device__ __forceinline__ void StoreQkvRows(const QkvRows& rows, const LayerPar
                                              int head_shift, const uint16_t* qkv,
                                              int padded_inputs) {
   const int row = LaneIndex() / 4;
-  const int columns = QkvWidth(p);
+  const int columns = p.shape.qkv_width();
 #pragma unroll 1
   for (int i = WarpIndex(); i / kGroups * 32 < columns; i += kWarps) {
     const int first = i % kGroups * kGroupRows;

@@ -61,8 +61,8 @@ class WgmmaRows {
     const uint64_t rows = MakeSmemDescriptor(
         SmemAddress(DynamicSmem() + (down ? shared_.hidden_qkv.offset : shared_.a.offset)),
         padded_inputs / 16 * WgmmaOperandRowsBytes(kRows), 8 * 16);
-    const int input_tiles = WeightTilesOf(InputsOf(p_, gemm));
-    const int outputs = OutputsOf(p_, gemm);
+    const int input_tiles = WeightTilesOf(InputsOf(p_.shape, gemm));
+    const int outputs = OutputsOf(p_.shape, gemm);
     // A lane has two neighbours of 16 outputs.
     const int column = WarpIndex() * 16 + LaneIndex() / 4 * 2;
 #pragma unroll 1
@@ -74,7 +74,7 @@ class WgmmaRows {
       } else if (gemm == LayerGemm::kQkvProjection) {
         StoreQkv(first + column, sums);
       } else if (first + column < outputs) {
-        AddToX(first + column, down ? post_vectors() + kB2At * p_.width : nullptr, sums);
+        AddToX(first + column, down ? post_vectors() + kB2At * p_.shape.width : nullptr, sums);
       }
     }
     if (gemm == LayerGemm::kMlpUp) FenceProxyAsync();
@@ -166,7 +166,7 @@ class WgmmaRows {
 
   // hidden = gelu(sums + b1) in the columns of AddToX.
   __device__ __forceinline__ void StoreHidden(int column, const float (&sums)[2][kSums]) const {
-    const Floats2 b = LoadAs<Floats2>(post_vectors() + kB1At * p_.width + column);
+    const Floats2 b = LoadAs<Floats2>(post_vectors() + kB1At * p_.shape.width + column);
     uint16_t* hidden =
         At(shared_.hidden_qkv) + WgmmaOperandAt(LaneRow(), column, kRows, shared_.hidden_inputs);
 #pragma unroll
@@ -197,17 +197,17 @@ class WgmmaRows {
   // x = LN(x); a = x. See Multiply.
   __device__ __forceinline__ void Normalize(LayerGemm gemm, float* global_x, int store_rows) const {
     const float* gamma = gemm == LayerGemm::kOutputProjection ? post_vectors()
-                         : gemm == LayerGemm::kMlpDown ? post_vectors() + kGamma3At * p_.width
+                         : gemm == LayerGemm::kMlpDown ? post_vectors() + kGamma3At * p_.shape.width
                                                        : pre_vectors();
     constexpr int kTogether = kGroups > 1 ? 4 : 2;
     NormalizeRows<kRows, kConsumerWarps, kTogether, kWidthTiles>(
-        At(shared_.x), shared_.x_stride, gamma, gamma + p_.width, p_.width, p_.epsilon,
+        At(shared_.x), shared_.x_stride, gamma, gamma + p_.shape.width, p_.shape.width, p_.epsilon,
         [&](const int(&rows)[kTogether], int column, const Floats4(&x)[kTogether]) {
 #pragma unroll
           for (int r = 0; r < kTogether; ++r) {
             StoreA(rows[r], column, x[r]);
-            if (rows[r] < store_rows && column < p_.width) {
-              StoreAs<Floats4>(global_x + rows[r] * p_.width + column, x[r]);
+            if (rows[r] < store_rows && column < p_.shape.width) {
+              StoreAs<Floats4>(global_x + rows[r] * p_.shape.width + column, x[r]);
             }
           }
         });

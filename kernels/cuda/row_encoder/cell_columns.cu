@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "base/arena_layout.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/ptx/access.cuh"
@@ -128,6 +130,7 @@ ErrorCode LoadReadColumnsKernel(int shared_bytes) {
 int ReadColumnsSharedBytes() { return SmemLayoutOf().bytes; }
 
 ErrorCode LaunchReadColumns(const ReadColumnsParams& params, Stream stream) {
+  assert(ValidateReadColumns(params).ok());
   const LaunchShape shape = {
       .blocks_x = static_cast<int>(CeilDiv(params.table.rows, kCellTileTokens)),
       .threads = kThreads,

@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "base/arena_layout.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/ptx/access.cuh"
@@ -209,6 +211,7 @@ ErrorCode LoadPoolCellsKernel(int shared_bytes) {
 int PoolCellsSharedBytes(const PoolCellsParams& params) { return LayoutOf(params).bytes; }
 
 ErrorCode LaunchPoolCells(const PoolCellsParams& params, Stream stream) {
+  assert(ValidatePoolCells(params).ok());
   const KernelParams kernel_params = {params, LayoutOf(params)};
   const LaunchShape shape = {
       .blocks_x = static_cast<int>(CeilDiv(params.rows, kRows)),

@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "base/arena_layout.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/ptx/access.cuh"
@@ -90,6 +92,7 @@ int MixRowsSharedBytes(int most_columns) {
 }
 
 ErrorCode LaunchMixRows(const MixRowsParams& params, Stream stream) {
+  assert(ValidateMixRows(params).ok());
   const auto row_tiles = static_cast<int>(CellTiles(params.columns));
   const int rows = RowsOfBlock(row_tiles);
   const LaunchShape shape = {

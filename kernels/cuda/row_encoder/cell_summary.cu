@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "base/arena_layout.h"
 #include "kernels/cuda/attention/split_state.cuh"
 #include "kernels/cuda/ptx/access.cuh"
@@ -138,6 +140,7 @@ ErrorCode LoadSummariseColumnsKernel(int shared_bytes) {
 int SummariseColumnsSharedBytes() { return SmemLayoutOf().bytes; }
 
 ErrorCode LaunchSummariseColumns(const SummariseColumnsParams& params, Stream stream) {
+  assert(ValidateSummariseColumns(params).ok());
   const LaunchShape shape = {
       .blocks_x = static_cast<int>(SummaryChunks(params.table.rows)),
       .blocks_y = params.table.columns,

@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "base/integer_math.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
@@ -75,6 +77,7 @@ ErrorCode LoadEncodeFeatureMeansKernel(int shared_bytes) {
 }
 
 ErrorCode LaunchEncodeFeatureMeans(const EncodeFeatureMeansParams& params, Stream stream) {
+  assert(ValidateEncodeFeatureMeans(params).ok());
   return Launch(
       &EncodeFeatureMeansKernel,
       {.blocks_x = static_cast<int>(CeilDiv(params.rows, kWarps * kWarpRows)), .threads = kThreads},

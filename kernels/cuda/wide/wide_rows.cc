@@ -28,8 +28,8 @@ absl::Status ValidateCombinePartials(const CombinePartialsParams& p) {
                                   {"partial_o", p.partial_o},
                                   {"partial_ml", p.partial_ml},
                                   {"attended", p.attended}}));
-  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count}, {"heads", p.heads}}));
-  return ValidateHeads(p.heads, p.heads, p.head_dim);
+  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count}}));
+  return ValidateHeads(p.shape);
 }
 
 absl::Status ValidateNormalizeRows(const NormalizeRowsParams& p) {
@@ -56,10 +56,9 @@ absl::Status ValidateGeluRows(const GeluRowsParams& p) {
 
 absl::Status ValidateStoreKv(const StoreKvParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles}, {"qkv", p.qkv}}));
-  RETURN_IF_ERROR(RequirePositive(
-      {{"tile_count", p.tile_count}, {"heads", p.heads}, {"kv_heads", p.kv_heads}}));
+  RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count}}));
   RETURN_IF_ERROR(RequireNotNegative({{"kv_layer", p.kv_layer}}));
-  return ValidateHeads(p.heads, p.kv_heads, p.head_dim);
+  return ValidateHeads(p.shape);
 }
 
 }  // namespace chorale::kernels::cuda

@@ -1,3 +1,5 @@
+#include <cassert>
+
 #include "base/integer_math.h"
 #include "kernels/cuda/layer/combine_splits.cuh"
 #include "kernels/cuda/layer/layer.h"
@@ -50,17 +52,16 @@ __global__ void __launch_bounds__(kThreads)
   partials.partial_o = p.partial_o;
   partials.partial_ml = p.partial_ml;
   partials.tile_count = p.tile_count;
-  partials.heads = p.heads;
-  partials.head_dim = p.head_dim;
-  const int width = p.heads * p.head_dim;
-  const int head_shift = 31 - __clz(p.head_dim);
+  partials.shape = p.shape;
+  const int width = p.shape.query_width();
+  const int head_shift = 31 - __clz(p.shape.head_dim);
   const auto splits = static_cast<int>(ContextSplits(tile.context_rows));
 #pragma unroll 1
   for (int i = ThreadIndex() * 4; i < kBlockRows * width; i += kThreads * 4) {
     const int64_t row = static_cast<int64_t>(blockIdx.x) * kTileRows + first_row + i / width;
     const int column = i % width;
     Floats4 o[1];
-    CombineElements<1, kMinSplits>(partials, splits,
+    CombineElements<1, kMinSplits>(partials.shape, splits,
                                    PartialSource(partials, row, column, head_shift), 0, o);
     StoreAs<Words2>(p.attended + row * width + column, PackQuad(o[0]));
   }
@@ -255,7 +256,7 @@ __device__ __forceinline__ void StoreNarrowValues(const Tile& tile, const StoreK
       words.w[2 * half] = of_key[0] | of_key[1] << 16;
       words.w[2 * half + 1] = of_key[2] | of_key[3] << 16;
     }
-    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key, d + column, p.head_dim), words);
+    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key, d + column, p.shape.head_dim), words);
   }
 }
 
@@ -318,16 +319,16 @@ __device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16
 __device__ __forceinline__ void StoreNarrowHead(const Tile& tile, const StoreKvParams& p,
                                                 const uint16_t* keys, const uint16_t* values,
                                                 int row_stride, uint16_t* key_block) {
-  const int pieces = p.head_dim / 8;  // of a row's K
+  const int pieces = p.shape.head_dim / 8;  // of a row's K
 #pragma unroll 1
   for (int i = ThreadIndex(); i < kTileRows * pieces; i += kThreads) {
     const int row = i / pieces;
     const int d = i % pieces * 8;
     Words4 k = {};
     if (row < tile.encode_rows) k = LoadCg<Words4>(keys + row * row_stride + d);
-    StoreAs<Words4>(key_block + KeyBlockKeyAt(row, d, p.head_dim), k);
+    StoreAs<Words4>(key_block + KeyBlockKeyAt(row, d, p.shape.head_dim), k);
   }
-  const int columns = p.head_dim / 16;
+  const int columns = p.shape.head_dim / 16;
 #pragma unroll 1
   for (int i = ThreadIndex(); i < kKeyBlockKeys / 4 * columns; i += kThreads) {
     const int quad = i % (kKeyBlockKeys / 4);  // neighbouring threads store neighbouring lanes
@@ -341,18 +342,14 @@ __device__ __forceinline__ void StoreNarrowHead(const Tile& tile, const StoreKvP
 __device__ __forceinline__ void StoreTokens(const Tile& tile, const StoreKvParams& p,
                                             const uint16_t* keys, const uint16_t* values,
                                             int row_stride, int kv_head) {
-  LayerParams layer;
-  layer.kv_heads = p.kv_heads;
-  layer.head_dim = p.head_dim;
-  layer.kv_layer = p.kv_layer;
-  const int pieces = p.head_dim / 8;
+  const int pieces = p.shape.head_dim / 8;
 #pragma unroll 1
   for (int i = ThreadIndex(); i < tile.groups * kGroupRows * pieces; i += kThreads) {
     const int row = i / pieces;
     const int d = i % pieces * 8;
-    StoreKvToBuffer(tile, layer, row, kv_head, d, KvPart::kKey,
+    StoreKvToBuffer(tile, p.shape, p.kv_layer, row, kv_head, d, KvPart::kKey,
                     LoadCg<Words4>(keys + row * row_stride + d));
-    StoreKvToBuffer(tile, layer, row, kv_head, d, KvPart::kValue,
+    StoreKvToBuffer(tile, p.shape, p.kv_layer, row, kv_head, d, KvPart::kValue,
                     LoadCg<Words4>(values + row * row_stride + d));
   }
 }
@@ -366,15 +363,15 @@ __global__ void __launch_bounds__(kThreads) StoreKvKernel(const __grid_constant_
   const bool to_context = tile.first_row >= 0;
   if (tile.groups == 0 || (!to_context && tile.append_position < 0)) return;
   const int kv_head = blockIdx.y;
-  const int row_stride = (p.heads + 2 * p.kv_heads) * p.head_dim;
-  const uint16_t* const keys =
-      p.qkv + int64_t{tile_index} * kTileRows * row_stride + (p.heads + kv_head) * p.head_dim;
-  const uint16_t* const values = keys + p.kv_heads * p.head_dim;
+  const int row_stride = p.shape.qkv_width();
+  const uint16_t* const keys = p.qkv + int64_t{tile_index} * kTileRows * row_stride +
+                               (p.shape.heads + kv_head) * p.shape.head_dim;
+  const uint16_t* const values = keys + p.shape.kv_heads * p.shape.head_dim;
   if (!to_context) return StoreTokens(tile, p, keys, values, row_stride, kv_head);
   uint16_t* const key_block =
       tile.context + ContextKeyBlockAt(p.kv_layer, kv_head, tile.first_row / kKeyBlockKeys,
-                                       tile.context_rows, p.kv_heads, p.head_dim);
-  switch (p.head_dim) {
+                                       tile.context_rows, p.shape.kv_heads, p.shape.head_dim);
+  switch (p.shape.head_dim) {
     case 64:
       return StoreSwizzledHead<64>(tile, keys, values, row_stride, key_block);
     case 128:
@@ -407,12 +404,14 @@ ErrorCode LoadWideRowsKernels(int shared_bytes) {
 }
 
 ErrorCode LaunchCombinePartials(const CombinePartialsParams& params, Stream stream) {
+  assert(ValidateCombinePartials(params).ok());
   return Launch(&CombinePartialsKernel,
                 {.blocks_x = params.tile_count, .blocks_y = kTileRows / 4, .threads = kThreads},
                 stream, params);
 }
 
 ErrorCode LaunchNormalizeRows(const NormalizeRowsParams& params, Stream stream) {
+  assert(ValidateNormalizeRows(params).ok());
   const int blocks = static_cast<int>(CeilDiv(params.rows, kNormRows));
   return WithQuads<NormalizeKernels>(params.width, [&](auto kernel) {
     return Launch(kernel, {.blocks_x = blocks, .threads = kThreads}, stream, params);
@@ -420,6 +419,7 @@ ErrorCode LaunchNormalizeRows(const NormalizeRowsParams& params, Stream stream) 
 }
 
 ErrorCode LaunchHeadParts(const HeadPartsParams& params, Stream stream) {
+  assert(ValidateHeadParts(params).ok());
   const int rows = params.tile_count * (params.of_paths ? kTilePaths : kTileRows);
   return WithQuads<HeadPartsKernels>(params.width, [&](auto kernel) {
     return Launch(kernel, {.blocks_x = rows / kNormRows, .threads = kThreads}, stream, params);
@@ -427,14 +427,17 @@ ErrorCode LaunchHeadParts(const HeadPartsParams& params, Stream stream) {
 }
 
 ErrorCode LaunchGeluRows(const GeluRowsParams& params, Stream stream) {
+  assert(ValidateGeluRows(params).ok());
   const int blocks = static_cast<int>(CeilDiv(params.rows * params.width, int64_t{kThreads} * 8));
   return Launch(&GeluRowsKernel, {.blocks_x = blocks, .threads = kThreads}, stream, params);
 }
 
 ErrorCode LaunchStoreKv(const StoreKvParams& params, Stream stream) {
-  return Launch(&StoreKvKernel,
-                {.blocks_x = params.tile_count, .blocks_y = params.kv_heads, .threads = kThreads},
-                stream, params);
+  assert(ValidateStoreKv(params).ok());
+  return Launch(
+      &StoreKvKernel,
+      {.blocks_x = params.tile_count, .blocks_y = params.shape.kv_heads, .threads = kThreads},
+      stream, params);
 }
 
 }  // namespace chorale::kernels::cuda

@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/runtime/stream.h"
 
@@ -36,8 +37,7 @@ struct CombinePartialsParams {
   const float* partial_ml = nullptr;  // [num_splits, tiles, 64, H, 2] f32, device
   uint16_t* attended = nullptr;       // [tiles, 64, H, Dh] bf16, device
   int32_t tile_count = 0;
-  int32_t heads = 0;
-  int32_t head_dim = 0;
+  ModelShape shape;  // H, Hkv, Dh
 };
 
 // x = LN(x + bias), and z = x rounded to bf16. Without gamma, z alone.
@@ -80,9 +80,7 @@ struct StoreKvParams {
   const Tile* tiles = nullptr;    // [tiles], device
   const uint16_t* qkv = nullptr;  // [tiles, 64, (H + 2 Hkv) Dh] bf16, device
   int32_t tile_count = 0;
-  int32_t heads = 0;     // H
-  int32_t kv_heads = 0;  // Hkv
-  int32_t head_dim = 0;  // Dh: 16, 32, 64 or 128
+  ModelShape shape;      // H, Hkv, Dh
   int32_t kv_layer = 0;  // layer whose K and V are written
 };
 

@@ -27,16 +27,17 @@ Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
 
 // Keys and values beyond the context's rows are zeros, as the layer kernel stores them.
 std::vector<uint16_t> RandomContext(const SmallModel& model, int rows, uint32_t seed) {
-  const int64_t layer_size = ContextLayerSize(rows, model.kv_heads, model.head_dim);
+  const int64_t layer_size = ContextLayerSize(rows, model.shape.kv_heads, model.shape.head_dim);
   std::vector<uint16_t> context;
   for (float x : RandomTensor(model.layers * layer_size, seed)) context.push_back(ToBf16(x));
   const int64_t blocks = ContextKeyBlocks(rows);
-  for (int64_t head = 0; head < int64_t{model.layers} * model.kv_heads; ++head) {
-    uint16_t* last = context.data() + ((head + 1) * blocks - 1) * KeyBlockSize(model.head_dim);
+  for (int64_t head = 0; head < int64_t{model.layers} * model.shape.kv_heads; ++head) {
+    uint16_t* last =
+        context.data() + ((head + 1) * blocks - 1) * KeyBlockSize(model.shape.head_dim);
     for (int64_t key = rows - (blocks - 1) * kKeyBlockKeys; key < kKeyBlockKeys; ++key) {
-      for (int d = 0; d < model.head_dim; ++d) {
-        last[KeyBlockKeyAt(static_cast<int>(key), d, model.head_dim)] = 0;
-        last[KeyBlockValueAt(static_cast<int>(key), d, model.head_dim)] = 0;
+      for (int d = 0; d < model.shape.head_dim; ++d) {
+        last[KeyBlockKeyAt(static_cast<int>(key), d, model.shape.head_dim)] = 0;
+        last[KeyBlockValueAt(static_cast<int>(key), d, model.shape.head_dim)] = 0;
       }
     }
   }
@@ -56,8 +57,8 @@ std::vector<Bits> BitsOf(const std::vector<T>& values) {
 SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles,
                          const DeviceProperties& device)
     : model_(model), shapes_(tiles), shared_bytes_(device.shared_bytes_per_block) {
-  const int queries = model.heads * model.head_dim;
-  const int kv_width = model.kv_heads * model.head_dim;
+  const ModelShape& shape = model.shape;
+  const int queries = shape.query_width();
   uint32_t seed = 1;
   for (const SmallTile& tile : tiles) {
     num_splits_ = std::max(num_splits_, static_cast<int>(ContextSplits(tile.context_rows)));
@@ -73,9 +74,9 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     orders_.emplace_back(order);
   }
   // Enough for every vector of a layer and of the head.
-  const int64_t hidden = kWeightTileOutputs * WeightTiles(model.hidden);
+  const int64_t hidden = kWeightTileOutputs * WeightTiles(shape.hidden);
   vectors_ =
-      DeviceArray<float>(RandomTensor(5 * model.width + hidden + 3 * model.components, seed++));
+      DeviceArray<float>(RandomTensor(5 * shape.width + hidden + 3 * shape.components, seed++));
   const auto random = [&seed](int64_t out, int64_t in) { return RandomMatrix(out, in, seed++); };
   const bool warpgroups = device.compute_major == kWgmmaComputeMajor;
   const auto add = [&](const std::vector<uint16_t>& tiles) {
@@ -83,22 +84,22 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     if (warpgroups) wgmma_tiles_.emplace_back(PackWgmmaTiles(tiles));
   };
   for (int layer = 0; layer < model.layers; ++layer) {
-    const Matrix feature = random(model.width, model.width);
-    add(PackPreAttentionTiles(feature, random(queries + 2 * kv_width, model.width)));
-    const Matrix wo = random(model.width, queries);
-    const Matrix w1 = random(model.hidden, model.width);
-    add(PackPostAttentionTiles(wo, w1, random(model.width, model.hidden)));
+    const Matrix feature = random(shape.width, shape.width);
+    add(PackPreAttentionTiles(feature, random(shape.qkv_width(), shape.width)));
+    const Matrix wo = random(shape.width, queries);
+    const Matrix w1 = random(shape.hidden, shape.width);
+    add(PackPostAttentionTiles(wo, w1, random(shape.width, shape.hidden)));
     const float* vectors = vectors_.data();
     const auto wgmma_tiles = [&](int i) { return warpgroups ? wgmma_tiles_[i].data() : nullptr; };
     layers_.push_back(
         {{weight_tiles_[2 * layer].data(), wgmma_tiles(2 * layer), vectors + 4 * layer},
          {weight_tiles_[2 * layer + 1].data(), wgmma_tiles(2 * layer + 1), vectors}});
   }
-  encodings_ = DeviceArray<float>(RandomTensor(model.targets * model.width, seed++));
-  offsets_ = DeviceArray<float>(RandomTensor((2 + model.targets) * model.width, seed++));
-  std::vector<float> maps = PackHeadMap(random(model.hidden, model.width));
+  encodings_ = DeviceArray<float>(RandomTensor(model.targets * shape.width, seed++));
+  offsets_ = DeviceArray<float>(RandomTensor((2 + model.targets) * shape.width, seed++));
+  std::vector<float> maps = PackHeadMap(random(shape.hidden, shape.width));
   const auto first_size = static_cast<int64_t>(maps.size());
-  const std::vector<float> second = PackHeadMap(random(3 * model.components, model.hidden));
+  const std::vector<float> second = PackHeadMap(random(3 * shape.components, shape.hidden));
   maps.insert(maps.end(), second.begin(), second.end());
   head_maps_ = DeviceArray<float>(maps);
   const float* vector = vectors_.data();
@@ -106,15 +107,15 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
       vector, vector, head_maps_.data(), vector, head_maps_.data() + first_size, vector, vector,
       vector, vector};
   const int64_t rows = int64_t{tile_count()} * kTileRows;
-  x_ = DeviceArray<float>(rows * model.width);
+  x_ = DeviceArray<float>(rows * shape.width);
   q_ = DeviceArray<uint16_t>(rows * queries);
   partial_o_ = DeviceArray<float>(num_splits_ * rows * queries);
-  partial_ml_ = DeviceArray<float>(num_splits_ * rows * model.heads * 2);
+  partial_ml_ = DeviceArray<float>(num_splits_ * rows * shape.heads * 2);
 }
 
 int64_t SmallDecode::BufferSize() const {
   return model_.layers *
-         BufferLayerSize(model_.targets, kMostPaths, model_.kv_heads, model_.head_dim);
+         BufferLayerSize(model_.targets, kMostPaths, model_.shape.kv_heads, model_.shape.head_dim);
 }
 
 void SmallDecode::Upload() {
@@ -165,7 +166,7 @@ void SmallDecode::Step(KvSplit split, int block_rows, Stream stream) {
                                   .y_weight = vectors_.data(),
                                   .x = x_.data(),
                                   .tile_count = tile_count(),
-                                  .width = model_.width,
+                                  .width = model_.shape.width,
                                   .buffer_positions = model_.targets},
                                  stream),
                 "embedding");
@@ -180,9 +181,7 @@ void SmallDecode::Step(KvSplit split, int block_rows, Stream stream) {
                             .paths = paths_.data(),
                             .weights = head_,
                             .tile_count = tile_count(),
-                            .width = model_.width,
-                            .hidden = model_.hidden,
-                            .components = model_.components,
+                            .shape = model_.shape,
                             .epsilon = 1e-5f,
                             .std_min = 0.1f,
                             .std_max = 10},
@@ -198,9 +197,7 @@ void SmallDecode::Attend(int layer, KvSplit split, Stream stream) {
                                  .partial_o = partial_o_.data(),
                                  .partial_ml = partial_ml_.data(),
                                  .tile_count = tile_count(),
-                                 .heads = model_.heads,
-                                 .kv_heads = model_.kv_heads,
-                                 .head_dim = model_.head_dim,
+                                 .shape = model_.shape,
                                  .layer = layer,
                                  .num_splits = num_splits_,
                                  .split = split},
@@ -217,11 +214,7 @@ void SmallDecode::Rows(LayerPart stages, int layer, KvSplit split, int block_row
                         .post_attention = {},
                         .pre_attention = {},
                         .tile_count = tile_count(),
-                        .width = model_.width,
-                        .heads = model_.heads,
-                        .kv_heads = model_.kv_heads,
-                        .head_dim = model_.head_dim,
-                        .hidden = model_.hidden,
+                        .shape = model_.shape,
                         .kv_layer = layer,
                         .split = split,
                         .epsilon = 1e-5f,

@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/path_tile.h"
 #include "kernels/cuda/layout/tile.h"
 #include "tests/kernels/cuda/device_test.h"
@@ -24,13 +25,9 @@ struct SmallTile {
 
 struct SmallModel {
   int layers = 3;
-  int width = 128;
-  int heads = 4;
-  int kv_heads = 4;
-  int head_dim = 32;
-  int hidden = 256;
-  int components = 3;
   int targets = 4;
+  ModelShape shape = {
+      .width = 128, .heads = 4, .kv_heads = 4, .head_dim = 32, .hidden = 256, .components = 3};
 };
 
 class SmallDecode {

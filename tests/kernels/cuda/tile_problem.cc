@@ -40,11 +40,11 @@ bool IsBufferToken(int64_t row) { return row % 16 >= 8; }
 }  // namespace
 
 TileProblem::TileProblem(const ProblemShape& shape, uint32_t seed) : shape_(shape) {
-  const int head_dim = shape.head_dim;
+  const int head_dim = shape.model.head_dim;
   // q . k has variance Dh deviation_q^2, and is multiplied by ln 2 (the kernel works in log 2).
   const float deviation =
       shape.score_deviation / std::sqrt(static_cast<float>(head_dim)) / std::numbers::ln2_v<float>;
-  q_ = RandomTensor(rows() * shape.heads * head_dim, seed, deviation);
+  q_ = RandomTensor(rows() * shape.model.heads * head_dim, seed, deviation);
   for (size_t i = 0; i < q_.size(); i += head_dim) q_[i] = kQueryLevel;
   q_ = Rounded(q_);
   device_q_ = DeviceArray<uint16_t>(Bf16(q_));
@@ -78,25 +78,25 @@ bool TileProblem::Counts(int64_t row) const {
 }
 
 TileProblem::Keys TileProblem::RandomKeys(int n, float score, uint32_t seed) const {
-  const int64_t size = static_cast<int64_t>(n) * shape_.kv_heads * shape_.head_dim;
+  const int64_t size = static_cast<int64_t>(n) * shape_.model.kv_heads * shape_.model.head_dim;
   Keys keys = {RandomTensor(size, 1000 + 2 * seed), RandomTensor(size, 1001 + 2 * seed)};
-  for (int64_t i = 0; i < size; i += shape_.head_dim) {
+  for (int64_t i = 0; i < size; i += shape_.model.head_dim) {
     keys.k[i] = score / kQueryLevel / std::numbers::ln2_v<float>;
   }
   return {Rounded(keys.k), Rounded(keys.v)};
 }
 
 std::vector<uint16_t> TileProblem::PackContext(const Keys& keys, int rows) const {
-  const int head_dim = shape_.head_dim;
-  const int64_t layer_size = ContextLayerSize(rows, shape_.kv_heads, head_dim);
+  const int head_dim = shape_.model.head_dim;
+  const int64_t layer_size = ContextLayerSize(rows, shape_.model.kv_heads, head_dim);
   std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
   const int64_t blocks = ContextKeyBlocks(rows);
   for (int64_t key = 0; key < blocks * kKeyBlockKeys; ++key) {
-    for (int64_t h = 0; h < shape_.kv_heads; ++h) {
+    for (int64_t h = 0; h < shape_.model.kv_heads; ++h) {
       uint16_t* block = packed.data() + ContextKeyBlockAt(kLayer, h, key / kKeyBlockKeys, rows,
-                                                          shape_.kv_heads, head_dim);
+                                                          shape_.model.kv_heads, head_dim);
       for (int d = 0; d < head_dim; ++d) {
-        const int64_t at = (key * shape_.kv_heads + h) * head_dim + d;
+        const int64_t at = (key * shape_.model.kv_heads + h) * head_dim + d;
         const int in_block = static_cast<int>(key % kKeyBlockKeys);
         if (key < rows) block[KeyBlockKeyAt(in_block, d, head_dim)] = ToBf16(keys.k[at]);
         block[KeyBlockValueAt(in_block, d, head_dim)] = key < rows ? ToBf16(keys.v[at]) : 0;
@@ -108,19 +108,19 @@ std::vector<uint16_t> TileProblem::PackContext(const Keys& keys, int rows) const
 
 std::vector<uint16_t> TileProblem::PackBuffer(const std::vector<Keys>& paths,
                                               const TileShape& tile) const {
-  const int head_dim = shape_.head_dim;
+  const int head_dim = shape_.model.head_dim;
   const int64_t buffer_paths = BufferPaths(tile.paths);
   const int64_t layer_size =
-      BufferLayerSize(tile.capacity, buffer_paths, shape_.kv_heads, head_dim);
+      BufferLayerSize(tile.capacity, buffer_paths, shape_.model.kv_heads, head_dim);
   std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
   const int visible = std::max(tile.visible_target, tile.visible_buffer);
   for (int64_t path = 0; path < tile.paths; ++path) {
     for (int64_t position = 0; position < visible; ++position) {
-      for (int64_t h = 0; h < shape_.kv_heads; ++h) {
+      for (int64_t h = 0; h < shape_.model.kv_heads; ++h) {
         uint16_t* key = packed.data() + kLayer * layer_size +
                         BufferKeyAt(h, position, path, tile.capacity, buffer_paths, head_dim);
         for (int d = 0; d < head_dim; ++d) {
-          const int64_t at = (position * shape_.kv_heads + h) * head_dim + d;
+          const int64_t at = (position * shape_.model.kv_heads + h) * head_dim + d;
           key[d] = ToBf16(paths[path].k[at]);
           key[buffer_paths * head_dim + BufferValueColumn(d, head_dim)] = ToBf16(paths[path].v[at]);
         }
@@ -131,9 +131,9 @@ std::vector<uint16_t> TileProblem::PackBuffer(const std::vector<Keys>& paths,
 }
 
 Attended TileProblem::Reference() const {
-  const ProblemShape& s = shape_;
+  const ModelShape& s = shape_.model;
   const int64_t kv_width = static_cast<int64_t>(s.kv_heads) * s.head_dim;
-  const int64_t width = static_cast<int64_t>(s.heads) * s.head_dim;
+  const int64_t width = s.query_width();
   Attended all = {std::vector<float>(rows() * width, kNan),
                   std::vector<float>(rows() * s.heads, kNan)};
   const auto pack = [&](const Keys& keys, int64_t n, int64_t capacity, float* k, float* v) {
@@ -150,7 +150,7 @@ Attended TileProblem::Reference() const {
   };
   for (int64_t row = 0; row < rows(); ++row) {
     if (!Counts(row)) continue;
-    const TileShape& tile = s.tiles[row / 64];
+    const TileShape& tile = shape_.tiles[row / 64];
     const int64_t n = tile.context_rows;
     std::vector<float> keys(s.kv_heads * PackedKeysSize(n, s.head_dim));
     std::vector<float> values(s.kv_heads * ValuesSize(n, s.head_dim));
@@ -192,17 +192,15 @@ TileProblem::States TileProblem::Launch(KvSplit split, Stream stream) const {
       num_splits = std::max(num_splits, ContextSplits(tile.context_rows));
     }
   }
-  const int64_t heads = num_splits * rows() * shape_.heads;
-  States states = {DeviceArray<float>(heads * shape_.head_dim), DeviceArray<float>(heads * 2),
+  const int64_t heads = num_splits * rows() * shape_.model.heads;
+  States states = {DeviceArray<float>(heads * shape_.model.head_dim), DeviceArray<float>(heads * 2),
                    static_cast<int>(num_splits), split};
   const AttentionParams params = {.tiles = device_tiles_.data(),
                                   .q = device_q_.data(),
                                   .partial_o = states.partial_o.data(),
                                   .partial_ml = states.partial_ml.data(),
                                   .tile_count = tile_count(),
-                                  .heads = shape_.heads,
-                                  .kv_heads = shape_.kv_heads,
-                                  .head_dim = shape_.head_dim,
+                                  .shape = shape_.model,
                                   .layer = kLayer,
                                   .num_splits = states.num_splits,
                                   .split = split};
@@ -212,7 +210,7 @@ TileProblem::States TileProblem::Launch(KvSplit split, Stream stream) const {
 }
 
 DeviceArray<uint16_t> TileProblem::LaunchAttended(int q_stride, Stream stream) const {
-  const int width = shape_.heads * shape_.head_dim;
+  const int width = shape_.model.query_width();
   const std::vector<uint16_t> q = device_q_.ToHost(stream);
   std::vector<uint16_t> strided(rows() * q_stride, 0xffff);
   for (int64_t row = 0; row < rows(); ++row) {
@@ -225,9 +223,7 @@ DeviceArray<uint16_t> TileProblem::LaunchAttended(int q_stride, Stream stream) c
                                   .q_stride = q_stride,
                                   .attended = attended.data(),
                                   .tile_count = tile_count(),
-                                  .heads = shape_.heads,
-                                  .kv_heads = shape_.kv_heads,
-                                  .head_dim = shape_.head_dim,
+                                  .shape = shape_.model,
                                   .layer = kLayer,
                                   .num_splits = 1,
                                   .split = KvSplit::kSingle};
@@ -238,13 +234,13 @@ DeviceArray<uint16_t> TileProblem::LaunchAttended(int q_stride, Stream stream) c
 }
 
 Attended TileProblem::Combine(const States& states, Stream stream) const {
-  const int head_dim = shape_.head_dim;
+  const int head_dim = shape_.model.head_dim;
   const std::vector<float> o = states.partial_o.ToHost(stream);
   const std::vector<float> state = states.partial_ml.ToHost(stream);
-  const int64_t heads = rows() * shape_.heads;
+  const int64_t heads = rows() * shape_.model.heads;
   Attended all = {std::vector<float>(heads * head_dim, kNan), std::vector<float>(heads, kNan)};
   for (int64_t at = 0; at < heads; ++at) {
-    const int64_t row = at / shape_.heads;
+    const int64_t row = at / shape_.model.heads;
     if (!Counts(row)) continue;
     const int64_t splits =
         states.split == KvSplit::kSingle ? 1 : ContextSplits(shape_.tiles[row / 64].context_rows);

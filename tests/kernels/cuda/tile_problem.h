@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "tests/kernels/cuda/device_test.h"
 
@@ -25,9 +26,7 @@ struct TileShape {
 };
 
 struct ProblemShape {
-  int heads = 2;
-  int kv_heads = 2;
-  int head_dim = 32;
+  ModelShape model = {.heads = 2, .kv_heads = 2, .head_dim = 32};
   float score_deviation = 1;  // roughly
   std::vector<TileShape> tiles;
 };

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -85,6 +86,12 @@ class Device {
   // the error and says whether it is the first or one came before.
   bool Check(kernels::cuda::ErrorCode error, absl::string_view what);
   bool Check(absl::Status status);
+  // Launches on the stream, and checks the error.
+  template <typename Params>
+  void Launch(kernels::cuda::ErrorCode (*launch)(const Params&, kernels::cuda::Stream),
+              const std::type_identity_t<Params>& params, absl::string_view what) {
+    Check(launch(params, stream_), what);
+  }
   const absl::Status& status() const { return status_; }
 
   // In stream order, through pinned staging memory, so that the host need not wait: `from` may be

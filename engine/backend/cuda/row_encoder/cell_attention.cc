@@ -3,7 +3,6 @@
 // The GPU does the work that grows with the rows. The host does the small per-column part in
 // float32: the feed-forward layer of the inducing points, and the attention between columns.
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -167,10 +166,8 @@ class CellFit : public RowEncoderFit {
         .summaries = layout.summaries.At(launch_.memory),
         .num_inducing_points = static_cast<int32_t>(model_.inducing_points),
         .shape = model_.shape};
-    assert(kernel::ValidateSummariseColumns(params).ok());
     if (!launch_.device.status().ok()) return;
-    launch_.device.Check(kernel::LaunchSummariseColumns(params, launch_.device.stream()),
-                         "summarising columns");
+    launch_.device.Launch(kernel::LaunchSummariseColumns, params, "summarising columns");
     float* const summaries =
         summaries_.data() + first / kernel::kSummaryRows * context_.features * kernel::kSummarySize;
     launch_.device.Download(summaries, params.summaries,
@@ -297,43 +294,40 @@ class CellEncoder : public DeviceRowEncoder {
         .gated = layout.gated.At(launch.memory),
         .num_inducing_points = static_cast<int32_t>(model_.inducing_points),
         .shape = model_.shape};
-    assert(kernel::ValidateReadColumns(read).ok());
     if (!launch.device.status().ok()) return;
-    launch.device.Check(kernel::LaunchReadColumns(read, launch.device.stream()), "reading columns");
+    launch.device.Launch(kernel::LaunchReadColumns, read, "reading columns");
     for (const uint16_t* layer : model_.row_layers) {
-      const kernel::MixRowsParams mix = {.cells = read.cells,
-                                         .layer = layer,
-                                         .rows = read.table.rows,
-                                         .columns = read.table.columns,
-                                         .shape = model_.shape};
-      assert(kernel::ValidateMixRows(mix).ok());
-      launch.device.Check(kernel::LaunchMixRows(mix, launch.device.stream()),
-                          "mixing the cells of rows");
+      launch.device.Launch(kernel::LaunchMixRows,
+                           {.cells = read.cells,
+                            .layer = layer,
+                            .rows = read.table.rows,
+                            .columns = read.table.columns,
+                            .shape = model_.shape},
+                           "mixing the cells of rows");
     }
     Pool(read, out, launch);
   }
 
   void Pool(const kernel::ReadColumnsParams& read, float* out,
             const LaunchWorkspace& launch) const {
-    const kernel::PoolCellsParams params = {
-        .cells = read.cells,
-        .gated = read.gated,
-        .seed_tokens = model_.pooled,
-        .pool = model_.pool,
-        .out_gamma = model_.out_gamma,
-        .out_beta = model_.out_beta,
-        .out = model_.out,
-        .out_bias = model_.out_bias,
-        .gamma = model_.gamma,
-        .beta = model_.beta,
-        .encodings = out,
-        .rows = read.table.rows,
-        .columns = read.table.columns,
-        .num_seed_tokens = static_cast<int32_t>(model_.seed_tokens),
-        .width = static_cast<int32_t>(model_.encoding),
-        .shape = model_.shape};
-    assert(kernel::ValidatePoolCells(params).ok());
-    launch.device.Check(kernel::LaunchPoolCells(params, launch.device.stream()), "pooling cells");
+    launch.device.Launch(kernel::LaunchPoolCells,
+                         {.cells = read.cells,
+                          .gated = read.gated,
+                          .seed_tokens = model_.pooled,
+                          .pool = model_.pool,
+                          .out_gamma = model_.out_gamma,
+                          .out_beta = model_.out_beta,
+                          .out = model_.out,
+                          .out_bias = model_.out_bias,
+                          .gamma = model_.gamma,
+                          .beta = model_.beta,
+                          .encodings = out,
+                          .rows = read.table.rows,
+                          .columns = read.table.columns,
+                          .num_seed_tokens = static_cast<int32_t>(model_.seed_tokens),
+                          .width = static_cast<int32_t>(model_.encoding),
+                          .shape = model_.shape},
+                         "pooling cells");
   }
 
   CellModel model_;  // its pointers are set when the weights are on the GPU

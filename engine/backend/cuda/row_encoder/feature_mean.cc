@@ -6,7 +6,6 @@
 #include "kernels/cuda/row_encoder/feature_mean.h"
 
 #include <algorithm>
-#include <cassert>
 #include <memory>
 
 #include "base/arena_layout.h"
@@ -77,21 +76,19 @@ class MeanEncoder : public DeviceRowEncoder {
       const int64_t columns = std::min(most, features.features - column);
       launch.device.Upload(cells, features.x.data() + first * features.features + column,
                            rows * columns * static_cast<int64_t>(sizeof(float)));
-      const kernel::EncodeFeatureMeansParams params = {
-          .cells = cells,
-          .weight = weight_,
-          .bias = bias_,
-          .sums = layout.sum.At(launch.memory),
-          .encodings = out,
-          .rows = static_cast<int32_t>(rows),
-          .columns = static_cast<int32_t>(columns),
-          .first_feature = static_cast<int32_t>(column),
-          .features = static_cast<int32_t>(features.features),
-          .width = static_cast<int32_t>(width_)};
-      assert(kernel::ValidateEncodeFeatureMeans(params).ok());
       if (!launch.device.status().ok()) return;
-      launch.device.Check(kernel::LaunchEncodeFeatureMeans(params, launch.device.stream()),
-                          "encoding rows by their means");
+      launch.device.Launch(kernel::LaunchEncodeFeatureMeans,
+                           {.cells = cells,
+                            .weight = weight_,
+                            .bias = bias_,
+                            .sums = layout.sum.At(launch.memory),
+                            .encodings = out,
+                            .rows = static_cast<int32_t>(rows),
+                            .columns = static_cast<int32_t>(columns),
+                            .first_feature = static_cast<int32_t>(column),
+                            .features = static_cast<int32_t>(features.features),
+                            .width = static_cast<int32_t>(width_)},
+                           "encoding rows by their means");
     }
   }
 

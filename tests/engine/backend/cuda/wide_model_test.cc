@@ -63,7 +63,7 @@ TEST(KernelShapeTest, RefusesWhatNoFormHolds) {
   const TestModelOptions many = {.n_layers = 1, .num_components = 250};
   EXPECT_EQ(message(many), "");
   EXPECT_THAT(message(many, kSmallSharedBytes),
-              AllOf(HasSubstr("num_components 250, only fewer"),
+              AllOf(HasSubstr("num_components 250; supported: fewer"),
                     HasSubstr("a block of this device has 101376")));
 }
 

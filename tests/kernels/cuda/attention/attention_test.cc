@@ -51,9 +51,7 @@ TEST_F(AttentionTest, EveryHeadWidthAndGrouping) {
   for (int head_dim : {16, 32, 64, 128}) {
     for (int kv_heads : {1, 2, 4}) {
       SCOPED_TRACE(testing::Message() << "Dh " << head_dim << ", Hkv " << kv_heads);
-      const ProblemShape shape = {.heads = 4,
-                                  .kv_heads = kv_heads,
-                                  .head_dim = head_dim,
+      const ProblemShape shape = {.model = {.heads = 4, .kv_heads = kv_heads, .head_dim = head_dim},
                                   .tiles = {{.context_rows = 133,
                                              .groups = 1,
                                              .paths = 7,
@@ -140,9 +138,7 @@ TEST_F(AttentionTest, MaximaSixtyApartInBothDirections) {
 }
 
 TEST_F(AttentionTest, WritesWhatIsInUseAndNothingElse) {
-  const ProblemShape shape = {.heads = 1,
-                              .kv_heads = 1,
-                              .head_dim = 16,
+  const ProblemShape shape = {.model = {.heads = 1, .kv_heads = 1, .head_dim = 16},
                               .tiles = {{.context_rows = 600, .groups = 0},
                                         {.context_rows = 600, .groups = 3},
                                         {.context_rows = 10, .groups = 1}}};
@@ -188,9 +184,7 @@ TEST(ValidateAttentionTest, NamesTheField) {
                                 .partial_o = &out,
                                 .partial_ml = &out,
                                 .tile_count = 1,
-                                .heads = 4,
-                                .kv_heads = 2,
-                                .head_dim = 32,
+                                .shape = {.heads = 4, .kv_heads = 2, .head_dim = 32},
                                 .num_splits = 1};
   EXPECT_TRUE(ValidateAttention(good).ok());
   const auto message = [&](auto change) {
@@ -199,8 +193,10 @@ TEST(ValidateAttentionTest, NamesTheField) {
     return std::string(ValidateAttention(p).message());
   };
   EXPECT_THAT(message([](AttentionParams& p) { p.q = nullptr; }), testing::HasSubstr("q is null"));
-  EXPECT_THAT(message([](AttentionParams& p) { p.head_dim = 8; }), testing::HasSubstr("head_dim"));
-  EXPECT_THAT(message([](AttentionParams& p) { p.kv_heads = 3; }), testing::HasSubstr("kv_heads"));
+  EXPECT_THAT(message([](AttentionParams& p) { p.shape.head_dim = 8; }),
+              testing::HasSubstr("head_dim"));
+  EXPECT_THAT(message([](AttentionParams& p) { p.shape.kv_heads = 3; }),
+              testing::HasSubstr("kv_heads"));
   EXPECT_THAT(message([](AttentionParams& p) { p.num_splits = 0; }),
               testing::HasSubstr("num_splits"));
 }

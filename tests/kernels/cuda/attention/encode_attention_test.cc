@@ -101,16 +101,15 @@ class EncodeProblem {
     const int64_t width = int64_t{shape_.heads} * kHeadDim;
     const DeviceArray<uint16_t> attended(Rows() * width);
     const int64_t row = int64_t{first} * kTileRows;
-    const EncodeAttentionParams params = {.tiles = tiles_.data() + first,
-                                          .q = rows_.data() + row * Stride(),
-                                          .q_stride = Stride(),
-                                          .attended = attended.data() + row * width,
-                                          .tile_count = count,
-                                          .heads = shape_.heads,
-                                          .kv_heads = shape_.kv_heads,
-                                          .head_dim = kHeadDim,
-                                          .layer = kLayer,
-                                          .multiprocessors = multiprocessors};
+    const EncodeAttentionParams params = {
+        .tiles = tiles_.data() + first,
+        .q = rows_.data() + row * Stride(),
+        .q_stride = Stride(),
+        .attended = attended.data() + row * width,
+        .tile_count = count,
+        .shape = {.heads = shape_.heads, .kv_heads = shape_.kv_heads, .head_dim = kHeadDim},
+        .layer = kLayer,
+        .multiprocessors = multiprocessors};
     EXPECT_TRUE(ValidateEncodeAttention(params).ok()) << ValidateEncodeAttention(params);
     ExpectSuccess(LaunchEncodeAttention(params, stream), "launching attention");
     return attended.ToHost(stream);
@@ -386,9 +385,7 @@ TEST(ValidateEncodeAttentionTest, NamesTheField) {
                                       .q_stride = 512,
                                       .attended = &element,
                                       .tile_count = 1,
-                                      .heads = 4,
-                                      .kv_heads = 2,
-                                      .head_dim = 64};
+                                      .shape = {.heads = 4, .kv_heads = 2, .head_dim = 64}};
   EXPECT_TRUE(ValidateEncodeAttention(good).ok());
   const auto message = [&](auto change) {
     EncodeAttentionParams p = good;
@@ -398,8 +395,8 @@ TEST(ValidateEncodeAttentionTest, NamesTheField) {
   using Params = EncodeAttentionParams;
   EXPECT_THAT(message([](Params& p) { p.q = nullptr; }), testing::HasSubstr("q is null"));
   EXPECT_THAT(message([](Params& p) { p.tile_count = 0; }), testing::HasSubstr("tile_count"));
-  EXPECT_THAT(message([](Params& p) { p.kv_heads = 3; }), testing::HasSubstr("kv_heads"));
-  EXPECT_THAT(message([](Params& p) { p.head_dim = 32; }), testing::HasSubstr("head_dim"));
+  EXPECT_THAT(message([](Params& p) { p.shape.kv_heads = 3; }), testing::HasSubstr("kv_heads"));
+  EXPECT_THAT(message([](Params& p) { p.shape.head_dim = 32; }), testing::HasSubstr("head_dim"));
   EXPECT_THAT(message([](Params& p) { p.q_stride = 513; }), testing::HasSubstr("q_stride"));
   EXPECT_THAT(message([](Params& p) { p.q_stride = 248; }), testing::HasSubstr("q_stride"));
   EXPECT_THAT(message([](Params& p) { p.multiprocessors = 0; }),

@@ -13,6 +13,7 @@
 #include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/head/wide_head.h"
 #include "kernels/cuda/layout/matrix.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/linear.h"
 #include "kernels/ops/mixture_head.h"
@@ -120,11 +121,8 @@ TEST_F(EmbedTest, RowsFillWholeTiles) {
   }
 }
 
-struct HeadShape {
-  int width = 128;
-  int hidden = 256;
-  int components = 20;
-};
+constexpr ModelShape kSmallHead = {.width = 128, .hidden = 256, .components = 20};
+constexpr ModelShape kOneComponent = {.width = 128, .hidden = 256, .components = 1};
 
 // Random weights and rows, and their mixtures by the CPU's float64 references.
 class HeadProblem {
@@ -132,7 +130,7 @@ class HeadProblem {
   static constexpr int kTiles = 2;
   static constexpr int kRows = kTiles * 64;
 
-  explicit HeadProblem(const HeadShape& s)
+  explicit HeadProblem(const ModelShape& s)
       : shape_(s),
         x_(RandomTensor(kRows * s.width, 1)),
         w1_(RandomTensor(s.hidden * s.width, 2, 1 / std::sqrt(static_cast<float>(s.width)))),
@@ -166,9 +164,7 @@ class HeadProblem {
                         .std_bias = on_device_[5].data(),
                         .weight_bias = on_device_[6].data()},
             .tile_count = kTiles,
-            .width = shape_.width,
-            .hidden = shape_.hidden,
-            .components = shape_.components,
+            .shape = shape_,
             .epsilon = 1e-5f,
             .std_min = 0.01f,
             .std_max = 1.5f};
@@ -199,7 +195,7 @@ class HeadProblem {
     head.weights.w1 = nullptr;
     head.weights.b1 = wide_[1].data();
     head.weights.w2 = wide_[2].data();
-    head.hidden = padded;
+    head.shape.hidden = padded;
     return {.head = head, .h = wide_[0].data()};
   }
 
@@ -210,7 +206,7 @@ class HeadProblem {
 
  private:
   void MakeReference() {
-    const HeadShape& s = shape_;
+    const ModelShape& s = shape_;
     std::vector<float> z(x_.size());
     reference::LayerNorm({.x = x_.data(),
                           .gamma = vectors_[0].data(),
@@ -263,7 +259,7 @@ class HeadProblem {
                             .std_max = 1.5f});
   }
 
-  const HeadShape shape_;
+  const ModelShape shape_;
   const std::vector<float> x_, w1_, w2_;
   std::vector<std::vector<float>> vectors_;
   std::vector<DeviceArray<float>> on_device_;
@@ -291,11 +287,11 @@ class HeadTest : public DeviceTest {
 };
 
 TEST_F(HeadTest, MixturesOfEveryRow) {
-  for (const HeadShape& shape :
-       {HeadShape{}, HeadShape{.width = 32, .hidden = 50, .components = 3},
-        HeadShape{.width = 264, .hidden = 515, .components = 40}, HeadShape{.components = 1},
-        HeadShape{.width = 8, .hidden = 1100, .components = 70},
-        HeadShape{.width = 37, .hidden = 5, .components = 33}}) {
+  for (const ModelShape& shape :
+       {kSmallHead, ModelShape{.width = 32, .hidden = 50, .components = 3},
+        ModelShape{.width = 264, .hidden = 515, .components = 40}, kOneComponent,
+        ModelShape{.width = 8, .hidden = 1100, .components = 70},
+        ModelShape{.width = 37, .hidden = 5, .components = 33}}) {
     SCOPED_TRACE(testing::Message() << "M " << shape.components);
     const HeadProblem problem(shape);
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 4}, {.groups = 1}});
@@ -311,11 +307,11 @@ TEST_F(HeadTest, MixturesOfEveryRow) {
 
 // With more hidden units than go through shared memory at a time, and fewer.
 TEST_F(HeadTest, WideMixturesOfEveryRow) {
-  for (const HeadShape& shape :
-       {HeadShape{.width = 32, .hidden = 50, .components = 3},
-        HeadShape{.width = 8, .hidden = 2'100, .components = 70},
-        HeadShape{.width = 8, .hidden = 1'024, .components = kMostComponents},
-        HeadShape{.width = 8, .hidden = 1'032, .components = 1}, HeadShape{.components = 1}}) {
+  for (const ModelShape& shape :
+       {ModelShape{.width = 32, .hidden = 50, .components = 3},
+        ModelShape{.width = 8, .hidden = 2'100, .components = 70},
+        ModelShape{.width = 8, .hidden = 1'024, .components = kMostComponents},
+        ModelShape{.width = 8, .hidden = 1'032, .components = 1}, kOneComponent}) {
     SCOPED_TRACE(testing::Message() << "M " << shape.components);
     HeadProblem problem(shape);
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 4}, {.groups = 1}});
@@ -359,10 +355,9 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
   constexpr uint64_t kSeed = 0x123456789abcdef0;
   constexpr uint64_t kFirstPath = 0x1'0000'0005;
   for (const auto& [shape, draw] :
-       {std::pair{HeadShape{}, true}, std::pair{HeadShape{}, false},
-        std::pair{HeadShape{.components = 1}, true},
-        std::pair{HeadShape{.width = 40, .hidden = 70, .components = 75}, true},
-        std::pair{HeadShape{.width = 40, .hidden = 70, .components = 75}, false}}) {
+       {std::pair{kSmallHead, true}, std::pair{kSmallHead, false}, std::pair{kOneComponent, true},
+        std::pair{ModelShape{.width = 40, .hidden = 70, .components = 75}, true},
+        std::pair{ModelShape{.width = 40, .hidden = 70, .components = 75}, false}}) {
     SCOPED_TRACE(testing::Message() << (draw ? "drawn" : "scored") << ", M " << shape.components);
     const HeadProblem problem(shape);
     const std::vector<float> observed = RandomTensor(kTargets * kPaths, 20);

@@ -71,10 +71,10 @@ RowResult LayerReference(const Layer& layer, LayerPart part, Vector x, const Vec
 
 }  // namespace
 
-Layer::Layer(const LayerShape& s)
+Layer::Layer(const ModelShape& s)
     : feature(RandomLayerMatrix(s.width, s.width, 1)),
-      projection(RandomLayerMatrix(int64_t{s.heads + 2 * s.kv_heads} * s.head_dim, s.width, 2)),
-      wo(RandomLayerMatrix(s.width, int64_t{s.heads} * s.head_dim, 3)),
+      projection(RandomLayerMatrix(s.qkv_width(), s.width, 2)),
+      wo(RandomLayerMatrix(s.width, s.query_width(), 3)),
       w1(RandomLayerMatrix(s.hidden, s.width, 4)),
       w2(RandomLayerMatrix(s.width, s.hidden, 5)),
       b1(RandomTensor(s.hidden, 6)),
@@ -85,7 +85,7 @@ Layer::Layer(const LayerShape& s)
   }
 }
 
-LayerProblem::LayerProblem(const LayerShape& shape)
+LayerProblem::LayerProblem(const ModelShape& shape)
     : shape_(shape),
       layer_(shape),
       x_(RandomTensor(int64_t{kRows} * shape.width, 30)),
@@ -124,7 +124,7 @@ bool LayerProblem::InUse(int row) const {
 LayerProblem::Result LayerProblem::Run(LayerPart part, int block_rows, Stream stream, Form form) {
   const bool wgmma = form == Form::kWgmma;
   const DeviceArray<float> x(x_);
-  const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.heads * shape_.head_dim);
+  const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.query_width());
   const LayerParams params = {
       .tiles = tiles_.data(),
       .x = x.data(),
@@ -137,11 +137,7 @@ LayerProblem::Result LayerProblem::Run(LayerPart part, int block_rows, Stream st
       .pre_attention = {pre_attention_tiles_.data(),
                         wgmma ? pre_attention_wgmma_tiles_.data() : nullptr, pre_vectors_.data()},
       .tile_count = kTiles,
-      .width = shape_.width,
-      .heads = shape_.heads,
-      .kv_heads = shape_.kv_heads,
-      .head_dim = shape_.head_dim,
-      .hidden = shape_.hidden,
+      .shape = shape_,
       .kv_layer = kLayer,
       .split = KvSplit::kSplit,
       .epsilon = 1e-5f,
@@ -159,7 +155,7 @@ LayerProblem::Result LayerProblem::Run(LayerPart part, int block_rows, Stream st
 }
 
 RowResult LayerProblem::Expected(LayerPart part, int row) const {
-  const int64_t attention_width = int64_t{shape_.heads} * shape_.head_dim;
+  const int64_t attention_width = shape_.query_width();
   const auto x = x_.begin() + int64_t{row} * shape_.width;
   const auto attention = attention_.begin() + row * attention_width;
   return LayerReference(layer_, part, Vector(x, x + shape_.width),

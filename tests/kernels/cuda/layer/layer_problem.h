@@ -9,23 +9,20 @@
 
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/matrix.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "tests/kernels/cuda/device_test.h"
 
 namespace chorale::kernels::cuda {
 
 using Vector = std::vector<double>;
 
-struct LayerShape {
-  int width = 128;
-  int heads = 4;
-  int kv_heads = 4;
-  int head_dim = 32;
-  int hidden = 256;
-};
+// The layers of a small model.
+inline constexpr ModelShape kSmallLayer = {
+    .width = 128, .heads = 4, .kv_heads = 4, .head_dim = 32, .hidden = 256};
 
 // A layer's weights in host memory; matrices hold bf16 numbers.
 struct Layer {
-  explicit Layer(const LayerShape& s);
+  explicit Layer(const ModelShape& s);
 
   Matrix feature, projection, wo, w1, w2;
   std::vector<float> b1, b2;
@@ -51,7 +48,7 @@ class LayerProblem {
   static constexpr int kCapacity = 5;
   static constexpr int kPosition = 3;
 
-  explicit LayerProblem(const LayerShape& shape);
+  explicit LayerProblem(const ModelShape& shape);
 
   // Whether a row, of those of all tiles, is in use.
   bool InUse(int row) const;
@@ -73,14 +70,14 @@ class LayerProblem {
   // The float64 reference of a row.
   RowResult Expected(LayerPart part, int row) const;
 
-  const LayerShape& shape() const { return shape_; }
+  const ModelShape& shape() const { return shape_; }
   const std::vector<float>& x() const { return x_; }
 
  private:
   // Random partials of every tile's splits, and the attention that they combine to.
   void MakeStates();
 
-  const LayerShape shape_;
+  const ModelShape shape_;
   const Layer layer_;
   const std::vector<float> x_;
   Vector attention_;  // [kRows, H Dh]

@@ -33,10 +33,10 @@ class LayerTest : public DeviceTest {
   }
 
   // Compares every row_step-th row: with 7, still one of every lane.
-  void ExpectAgreesWithReference(const LayerShape& shape, LayerPart part, int row_step = 1) {
+  void ExpectAgreesWithReference(const ModelShape& shape, LayerPart part, int row_step = 1) {
     LayerProblem problem(shape);
     const LayerProblem::Result result = problem.Run(part, 16, stream_);
-    const int64_t queries = shape.heads * shape.head_dim;
+    const int64_t queries = shape.query_width();
     for (int row = 0; row < LayerProblem::kRows; row += row_step) {
       SCOPED_TRACE(testing::Message() << "row " << row);
       const auto x = result.x.begin() + row * shape.width;
@@ -58,15 +58,15 @@ class LayerTest : public DeviceTest {
   }
 
   // K and V of a row are where the row's tile says.
-  void ExpectKeysAndValues(const LayerProblem::Result& result, const LayerShape& shape, int row,
+  void ExpectKeysAndValues(const LayerProblem::Result& result, const ModelShape& shape, int row,
                            const Vector& qkv) {
     const int64_t kv_width = shape.kv_heads * shape.head_dim;
     std::vector<float> expected, actual;
     for (int64_t i = 0; i < kv_width; ++i) {
       const int head = static_cast<int>(i / shape.head_dim);
       const int d = static_cast<int>(i % shape.head_dim);
-      const double k = qkv[shape.heads * shape.head_dim + i];
-      const double v = qkv[shape.heads * shape.head_dim + kv_width + i];
+      const double k = qkv[shape.query_width() + i];
+      const double v = qkv[shape.query_width() + kv_width + i];
       const int path = row % 64 / 16 * 8 + row % 8;
       if (row < 64) {
         const uint16_t* key_block =
@@ -98,25 +98,25 @@ TEST_F(LayerTest, EveryPart) {
   for (LayerPart part :
        {LayerPart::kPreAttention, LayerPart::kPostAttention, LayerPart::kPostThenPreAttention}) {
     SCOPED_TRACE(static_cast<int>(part));
-    ExpectAgreesWithReference({}, part);
+    ExpectAgreesWithReference(kSmallLayer, part);
   }
 }
 
 TEST_F(LayerTest, ShapesOfOtherModels) {
-  const std::vector<LayerShape> shapes = {
+  const std::vector<ModelShape> shapes = {
       {.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
       {.width = 256, .heads = 8, .kv_heads = 8, .head_dim = 32, .hidden = 1024},
       {.width = 264, .heads = 3, .kv_heads = 1, .head_dim = 128, .hidden = 200},
       {.width = 136, .heads = 17, .kv_heads = 1, .head_dim = 16, .hidden = 129},
       {.width = 512, .heads = 8, .kv_heads = 2, .head_dim = 64, .hidden = 64}};
-  for (const LayerShape& shape : shapes) {
+  for (const ModelShape& shape : shapes) {
     SCOPED_TRACE(testing::Message() << "width " << shape.width);
     ExpectAgreesWithReference(shape, LayerPart::kPostThenPreAttention, 7);
   }
 }
 
 TEST_F(LayerTest, TouchesNothingElse) {
-  LayerProblem problem({});
+  LayerProblem problem(kSmallLayer);
   const LayerProblem::Result result = problem.Run(LayerPart::kPostThenPreAttention, 8, stream_);
   const int64_t written_context = 2LL * 64 * 4 * 32;  // K and V of 64 rows
   const int64_t written_buffer = 2LL * 16 * 4 * 32;   // of one position of 16 paths
@@ -129,8 +129,10 @@ TEST_F(LayerTest, TouchesNothingElse) {
 
 // However many rows a block takes, a row's bits are the same.
 TEST_F(LayerTest, AnyBlock) {
-  for (const LayerShape& shape : {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
-                                  LayerShape{.width = 384, .heads = 12, .kv_heads = 2}}) {
+  for (const ModelShape& shape :
+       {kSmallLayer,
+        ModelShape{.width = 256, .heads = 8, .kv_heads = 4, .head_dim = 32, .hidden = 300},
+        ModelShape{.width = 384, .heads = 12, .kv_heads = 2, .head_dim = 32, .hidden = 256}}) {
     LayerProblem problem(shape);
     const LayerProblem::Result expected =
         problem.Run(LayerPart::kPostThenPreAttention, 16, stream_);
@@ -147,13 +149,14 @@ TEST_F(LayerTest, Wgmma) {
   if (properties_.compute_major != kWgmmaComputeMajor) {
     GTEST_SKIP() << "needs compute capability " << kWgmmaComputeMajor << ".0";
   }
-  for (const LayerShape& shape :
-       {LayerShape{}, LayerShape{.width = 256, .heads = 8, .hidden = 300},
-        LayerShape{.width = 384, .heads = 12, .kv_heads = 2},
-        LayerShape{.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
-        LayerShape{.width = 512, .heads = 4, .kv_heads = 1, .head_dim = 128, .hidden = 64}}) {
+  for (const ModelShape& shape :
+       {kSmallLayer,
+        ModelShape{.width = 256, .heads = 8, .kv_heads = 4, .head_dim = 32, .hidden = 300},
+        ModelShape{.width = 384, .heads = 12, .kv_heads = 2, .head_dim = 32, .hidden = 256},
+        ModelShape{.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
+        ModelShape{.width = 512, .heads = 4, .kv_heads = 1, .head_dim = 128, .hidden = 64}}) {
     LayerProblem problem(shape);
-    const bool every_part = FullLength() || shape.width == LayerShape{}.width;
+    const bool every_part = FullLength() || shape.width == kSmallLayer.width;
     for (LayerPart part :
          {LayerPart::kPreAttention, LayerPart::kPostAttention, LayerPart::kPostThenPreAttention}) {
       if (!every_part && part != LayerPart::kPostThenPreAttention) continue;
@@ -179,66 +182,58 @@ TEST(ValidateLayerTest, NamesTheField) {
        .post_attention = {},
        .pre_attention = {&bits, nullptr, &x},
        .tile_count = 1,
-       .width = 128,
-       .heads = 4,
-       .kv_heads = 4,
-       .head_dim = 32,
-       .hidden = 256,
+       .shape = kSmallLayer,
        .epsilon = 1e-5f,
        .part = LayerPart::kPreAttention};
   EXPECT_TRUE(ValidateLayer(p).ok()) << ValidateLayer(p);
   p.part = LayerPart::kPostAttention;
   EXPECT_THAT(std::string(ValidateLayer(p).message()), testing::HasSubstr("partial_o is null"));
   p.part = LayerPart::kPreAttention;
-  p.width = 520;
-  EXPECT_THAT(std::string(ValidateLayer(p).message()), testing::HasSubstr("width"));
+  p.shape.width = 520;
+  EXPECT_THAT(std::string(ValidateLayer(p).message()), testing::HasSubstr("shape.width"));
 }
 
-LayerParams ShapeOf(int tiles, const LayerShape& shape) {
-  return {.post_attention = {},
-          .pre_attention = {},
-          .tile_count = tiles,
-          .width = shape.width,
-          .heads = shape.heads,
-          .kv_heads = shape.kv_heads,
-          .head_dim = shape.head_dim,
-          .hidden = shape.hidden};
+constexpr ModelShape kLargestLayer = {
+    .width = 512, .heads = 16, .kv_heads = 16, .head_dim = 32, .hidden = 2048};
+
+LayerParams ParamsOf(int tiles, const ModelShape& shape) {
+  return {.post_attention = {}, .pre_attention = {}, .tile_count = tiles, .shape = shape};
 }
 
 TEST(ChooseBlockRowsTest, TakesMoreRowsWhenThereAreMore) {
-  const auto rows = [](int tiles, const LayerShape& shape) {
-    return *ChooseBlockRows(ShapeOf(tiles, shape), 132, 227 << 10);
+  const auto rows = [](int tiles, const ModelShape& shape) {
+    return *ChooseBlockRows(ParamsOf(tiles, shape), 132, 227 << 10);
   };
-  const LayerShape largest = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
-  EXPECT_EQ(rows(2, {}), 8);
-  EXPECT_EQ(rows(16, {}), 16);
-  EXPECT_EQ(rows(50, {}), 32);
-  EXPECT_EQ(rows(128, {}), 64);
-  EXPECT_EQ(rows(128, largest), 16) << "shared memory";
+  EXPECT_EQ(rows(2, kSmallLayer), 8);
+  EXPECT_EQ(rows(16, kSmallLayer), 16);
+  EXPECT_EQ(rows(50, kSmallLayer), 32);
+  EXPECT_EQ(rows(128, kSmallLayer), 64);
+  EXPECT_EQ(rows(128, kLargestLayer), 16) << "shared memory";
   const uint16_t wgmma_tiles = 0;
-  LayerParams few = ShapeOf(2, {});
+  LayerParams few = ParamsOf(2, kSmallLayer);
   few.post_attention.wgmma_tiles = few.pre_attention.wgmma_tiles = &wgmma_tiles;
   EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16) << "wgmma";
 }
 
 TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {
-  const LayerShape largest = {.width = 512, .heads = 16, .kv_heads = 16, .hidden = 2048};
-  for (const LayerShape& shape :
-       {LayerShape{}, LayerShape{.width = 256, .hidden = 1024}, largest}) {
+  for (const ModelShape& shape :
+       {kSmallLayer,
+        ModelShape{.width = 256, .heads = 4, .kv_heads = 4, .head_dim = 32, .hidden = 1024},
+        kLargestLayer}) {
     for (int tiles : {1, 50, 200}) {
-      const LayerParams params = ShapeOf(tiles, shape);
+      const LayerParams params = ParamsOf(tiles, shape);
       for (int shared_bytes : {163 << 10, 227 << 10}) {
         const absl::StatusOr<int> block_rows = ChooseBlockRows(params, 132, shared_bytes);
         ASSERT_TRUE(block_rows.ok()) << block_rows.status();
-        EXPECT_LE(LayerSharedBytes(params, *block_rows), shared_bytes);
+        EXPECT_LE(LayerSharedBytes(shape, *block_rows), shared_bytes);
       }
     }
   }
 }
 
 TEST(ChooseBlockRowsTest, RefusesWithTheNumbers) {
-  const LayerParams params = ShapeOf(1, {});
-  const int needed = LayerSharedBytes(params, 8);
+  const LayerParams params = ParamsOf(1, kSmallLayer);
+  const int needed = LayerSharedBytes(kSmallLayer, 8);
   EXPECT_TRUE(ChooseBlockRows(params, 132, needed).ok());
   const absl::Status status = ChooseBlockRows(params, 132, needed - 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

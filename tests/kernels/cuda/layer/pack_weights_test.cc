@@ -31,8 +31,10 @@ TEST(PadHeadsTest, PutsZerosBehindEveryHead) {
 }
 
 TEST(PackWeightTilesTest, OrderOfTheTiles) {
-  // D = 130 and Dff = 129, so that every matrix has two weight tiles each way. The elements of a
-  // weight tile name it: 10 m + 2 (o / 128) + i / 128.
+  // Every matrix has two weight tiles each way. The elements of a weight tile name it:
+  // 10 m + 2 (o / 128) + i / 128.
+  const ModelShape shape = {
+      .width = 130, .heads = 65, .kv_heads = 30, .head_dim = 2, .hidden = 129};
   const auto matrix = [](int name, int64_t out, int64_t in) {
     Matrix m = {{}, out, in};
     for (int64_t o = 0; o < out; ++o) {
@@ -43,7 +45,7 @@ TEST(PackWeightTilesTest, OrderOfTheTiles) {
   const std::vector<uint16_t> post_attention =
       PackPostAttentionTiles(matrix(1, 130, 130), matrix(2, 129, 130), matrix(3, 130, 129));
   ASSERT_EQ(static_cast<int64_t>(post_attention.size()),
-            PostAttentionTiles(130, 130, 129) * kWeightTileSize);
+            PostAttentionTiles(shape) * kWeightTileSize);
   std::vector<float> names;
   for (size_t i = 0; i < post_attention.size(); i += kWeightTileSize)
     names.push_back(FromBf16(post_attention[i]));
@@ -51,8 +53,7 @@ TEST(PackWeightTilesTest, OrderOfTheTiles) {
 
   const std::vector<uint16_t> pre_attention =
       PackPreAttentionTiles(matrix(1, 130, 130), matrix(2, 250, 130));
-  ASSERT_EQ(static_cast<int64_t>(pre_attention.size()),
-            PreAttentionTiles(130, 250) * kWeightTileSize);
+  ASSERT_EQ(static_cast<int64_t>(pre_attention.size()), PreAttentionTiles(shape) * kWeightTileSize);
   names.clear();
   for (size_t i = 0; i < pre_attention.size(); i += kWeightTileSize)
     names.push_back(FromBf16(pre_attention[i]));

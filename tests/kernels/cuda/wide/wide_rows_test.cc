@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/matrix.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "tests/kernels/cuda/device_test.h"
 #include "tests/kernels/cuda/tile_problem.h"
 #include "tests/kernels/simd_targets.h"
@@ -20,7 +21,6 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr Tolerance kBf16Rounding{1e-6, 4e-3};
 constexpr float kEpsilon = 1e-5f;
 
 std::vector<float> FromBits(const std::vector<uint16_t>& bits) {
@@ -171,7 +171,8 @@ TEST_F(WideRowsTest, StoresKeysAndValuesWhereTheTileSays) {
   constexpr int kPaths = 16;
   for (const int head_dim : {16, 32, 64, 128}) {
     SCOPED_TRACE(testing::Message() << "heads of " << head_dim);
-    const int stride = (kHeads + 2 * kKvHeads) * head_dim;
+    const ModelShape shape = {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = head_dim};
+    const int stride = shape.qkv_width();
     const std::vector<float> random = RandomTensor(4 * 64 * stride, 1);
     std::vector<uint16_t> qkv(random.size());
     std::transform(random.begin(), random.end(), qkv.begin(), ToBf16);
@@ -193,9 +194,7 @@ TEST_F(WideRowsTest, StoresKeysAndValuesWhereTheTileSays) {
     const StoreKvParams params = {.tiles = tiles.data(),
                                   .qkv = d_qkv.data(),
                                   .tile_count = 4,
-                                  .heads = kHeads,
-                                  .kv_heads = kKvHeads,
-                                  .head_dim = head_dim,
+                                  .shape = shape,
                                   .kv_layer = kLayer};
     ASSERT_TRUE(ValidateStoreKv(params).ok()) << ValidateStoreKv(params);
     ExpectSuccess(LaunchStoreKv(params, stream_), "storing");
@@ -230,9 +229,7 @@ TEST_F(WideRowsTest, StoresKeysAndValuesWhereTheTileSays) {
 // Whether each split has a block or one block has all: the same bits, near the reference.
 TEST_F(WideRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
   for (const int head_dim : {32, 64}) {
-    const ProblemShape shape = {.heads = 4,
-                                .kv_heads = 2,
-                                .head_dim = head_dim,
+    const ProblemShape shape = {.model = {.heads = 4, .kv_heads = 2, .head_dim = head_dim},
                                 .tiles = {{.context_rows = 700},
                                           {.context_rows = 0, .groups = 1},
                                           {.context_rows = 100,
@@ -243,7 +240,7 @@ TEST_F(WideRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
                                            .visible_buffer = 9},
                                           {.context_rows = 70, .groups = 0}}};
     const TileProblem problem(shape, 3);
-    const int width = shape.heads * head_dim;
+    const int width = shape.model.query_width();
     const std::vector<uint16_t> single = problem.LaunchAttended(2 * width, stream_).ToHost(stream_);
     const TileProblem::States states = problem.Launch(KvSplit::kSplit, stream_);
     const DeviceArray<uint16_t> combined(single.size());
@@ -252,8 +249,7 @@ TEST_F(WideRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
                                           .partial_ml = states.partial_ml.data(),
                                           .attended = combined.data(),
                                           .tile_count = problem.tile_count(),
-                                          .heads = shape.heads,
-                                          .head_dim = head_dim};
+                                          .shape = shape.model};
     ASSERT_TRUE(ValidateCombinePartials(params).ok()) << ValidateCombinePartials(params);
     ExpectSuccess(LaunchCombinePartials(params, stream_), "combining");
     EXPECT_EQ(combined.ToHost(stream_), single);
