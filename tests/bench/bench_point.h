@@ -29,7 +29,7 @@ struct BenchPoint {
 };
 
 // a to e; b_wide and c_wide, whose model is twice as wide; b_768 and b_1024, whose layers are in
-// the wide form; for tests of the benchmarks "tiny", and "tiny_hidden" in the wide form.
+// the unfused form; for tests of the benchmarks "tiny", and "tiny_hidden" in the unfused form.
 const std::vector<BenchPoint>& BenchPoints();
 std::optional<BenchPoint> FindBenchPoint(absl::string_view name);
 

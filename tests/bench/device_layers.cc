@@ -63,7 +63,7 @@ DeviceLayer::DeviceLayer(const LayerWeights& weights, const ModelConfig& config,
   matrices[kMlpDown] = UploadBf16(of.down);
   matrices[kFeatureAttention] = UploadBf16(of.feature);
   matrices[kQkvProjection] = UploadBf16(of.projection);
-  if (shape.form != cuda::LayerForm::kFused) return;
+  if (!shape.fused) return;
   const std::vector<uint16_t> post = kernels::cuda::PackPostAttentionTiles(of.out, of.up, of.down);
   const std::vector<uint16_t> pre = kernels::cuda::PackPreAttentionTiles(of.feature, of.projection);
   post_tiles = DeviceVector<uint16_t>(post);

@@ -67,7 +67,7 @@ inline constexpr std::array<absl::string_view, kProducts> kProductNames = {
 std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(
     const kernels::cuda::ModelShape& shape);
 
-// A layer's weights for the wide form, and for the fused one if `shape` has it.
+// A layer's weights for the unfused form, and for the fused one if `shape` has it.
 struct DeviceLayer {
   // REQUIRES: neither heads nor Dff need padding.
   DeviceLayer(const LayerWeights& weights, const ModelConfig& config,
@@ -77,7 +77,7 @@ struct DeviceLayer {
   kernels::cuda::PostAttentionWeights post_attention() const;
   kernels::cuda::PreAttentionWeights pre_attention() const;
 
-  // Of the wide form: row-major bf16 [outputs, inputs], and [D] or [Dff] f32.
+  // Of the unfused form: row-major bf16 [outputs, inputs], and [D] or [Dff] f32.
   std::array<DeviceVector<uint16_t>, kProducts> matrices;
   DeviceVector<float> gamma1, beta1, gamma2, beta2, gamma3, beta3, b1, b2;
   // Of the fused form.

@@ -93,7 +93,7 @@ Model ModelFromFlags(const BenchPoint& point) {
 }
 
 // Without the flag, 64 MiB and what any form of the matrices takes: layers hold each weight twice
-// as bfloat16, the wide form's head three times.
+// as bfloat16, the unfused form's head three times.
 int64_t WeightsBytes(const Model& model) {
   if (const int64_t mib = absl::GetFlag(FLAGS_weights_mib); mib > 0) return mib << 20;
   size_t weights = model.head.w1.size() + model.head.w2.size();

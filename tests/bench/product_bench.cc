@@ -323,7 +323,7 @@ class ProductBench::Rows {
   DeviceVector<float> partial_ml_;       // [rows, H, 2]
   const DeviceVector<uint16_t> z_;       // [rows, D] bf16
   const DeviceVector<uint16_t> hidden_;  // [rows, Dff] bf16
-  const DeviceVector<uint16_t> qkv_;     // [rows, (H + 2 Hkv) Dh] bf16, of the wide form
+  const DeviceVector<uint16_t> qkv_;     // [rows, (H + 2 Hkv) Dh] bf16, of the unfused form
   const DeviceVector<uint16_t> q_;       // [rows, H Dh] bf16, of the fused form
 };
 
@@ -368,13 +368,13 @@ nlohmann::ordered_json ProductBench::Measure(int64_t rows) const {
   const Rows on_device(s, rows);
   Json line = {{"device", s.device.name},
                {"library", s.library->description()},
-               {"form", cuda::NameOf(s.shape.form)},
+               {"form", s.shape.fused ? "fused" : "wide"},
                {"D", s.shape.width},
                {"Dff", s.shape.hidden},
                {"rows", rows},
                {"launch_rows", on_device.launch_rows()}};
   on_device.Check(Rows::Form::kWide);
-  if (s.shape.form == cuda::LayerForm::kFused) {
+  if (s.shape.fused) {
     on_device.Check(Rows::Form::kFused);
     line["fused_layer_us"] = on_device.Time([&](size_t layer) { on_device.FusedLayer(layer); });
   }

@@ -91,7 +91,7 @@ class Backend : public chorale::Backend {
     const KernelShape shape = ShapeOf(model.config);
     // First: no library helps a model that neither form takes.
     RETURN_IF_ERROR(shape.Check(model.config, device_->properties().shared_bytes_per_block));
-    if (shape.form == LayerForm::kWide) RETURN_IF_ERROR(OpenProducts(model.config));
+    if (!shape.fused) RETURN_IF_ERROR(OpenProducts(model.config));
     ASSIGN_OR_RETURN(std::shared_ptr<const DeviceModel> added,
                      DeviceModel::Create(model, *device_, products_.get()));
     RETURN_IF_ERROR(CheckRoom(*added));
@@ -229,7 +229,7 @@ absl::Status Backend::CheckRoom(const DeviceModel& model) const {
         check("the smallest context", EncodeBytes(config, 1), "encoding", encode_pool_bytes()),
         check("a tile over as many targets as it was trained for", tile, "buffers",
               buffer_pool_bytes()),
-        check("a tile", DecodeWorkspace::TileBytes(model.shape()), "workspace",
+        check("a tile", DecodeWorkspace::TileBytes(model), "workspace",
               device_->launch_workspace().bytes),
         check("the row encoder", model.row_encoder().memory_bytes(), "workspace",
               device_->launch_workspace().bytes)}) {

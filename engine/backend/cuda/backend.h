@@ -15,7 +15,7 @@ namespace chorale::cuda {
 
 struct BackendOptions {
   MemoryBudget memory;
-  // The file of cuBLASLt, which models of the wide form need (KernelShape). Empty: where the
+  // The file of cuBLASLt, which models of the unfused form need (KernelShape). Empty: where the
   // system's loader or CUDA's usual folder has it. Opened when the first such model is added.
   std::string cublaslt = {};
 };

@@ -58,7 +58,7 @@ void DecodeGraphs::Forget(const DeviceModel& model) {
 }
 
 void DecodeGraphs::Prepare(const DeviceModel& model) {
-  const DecodeWorkspace workspace(model.shape(), device_.launch_workspace());
+  const DecodeWorkspace workspace(model, device_.launch_workspace());
   const int64_t most_tiles = std::min(kPreparedTiles, workspace.most_tiles());
   for (int64_t tiles = 1; tiles <= most_tiles; tiles = RecordedTiles(tiles + 1)) {
     for (int64_t chunks = 1; chunks <= kernels::cuda::kMaxSplits; chunks *= 2) {
@@ -68,7 +68,7 @@ void DecodeGraphs::Prepare(const DeviceModel& model) {
 }
 
 void DecodeGraphs::Run(const std::vector<Item>& items) {
-  const DecodeWorkspace workspace(items.front().work->model().shape(), device_.launch_workspace());
+  const DecodeWorkspace workspace(items.front().work->model(), device_.launch_workspace());
   const int64_t most = workspace.most_tiles() / 2 + 1;  // so that rounding up still fits
   for (size_t first = 0; first < items.size(); first += most) {
     const size_t count = std::min<size_t>(most, items.size() - first);

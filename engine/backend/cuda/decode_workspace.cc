@@ -28,10 +28,11 @@ LaunchTilesLayout::LaunchTilesLayout(int64_t count) {
   bytes = arena.bytes();
 }
 
-DecodeWorkspace::DecodeWorkspace(const KernelShape& shape, const LaunchWorkspace& memory)
+DecodeWorkspace::DecodeWorkspace(const DeviceModel& model, const LaunchWorkspace& memory)
     : memory_(memory),
-      most_tiles_(memory.bytes / TileBytes(shape)),
-      outputs_bytes_(most_tiles_ * OutputsBytes(shape)) {
+      most_tiles_(memory.bytes / TileBytes(model)),
+      outputs_bytes_(most_tiles_ * OutputsBytes(model.shape())) {
+  const KernelShape& shape = model.shape();
   ArenaLayout arena(kAlignment);
   tiles_ = arena.Take<char>(LaunchTilesLayout(most_tiles_).bytes);
   x_ = arena.Take<float>(most_tiles_ * kTileRows * shape.width);
@@ -40,10 +41,11 @@ DecodeWorkspace::DecodeWorkspace(const KernelShape& shape, const LaunchWorkspace
   scratch_offset_ = arena.bytes();
 }
 
-int64_t DecodeWorkspace::TileBytes(const KernelShape& shape) {
+int64_t DecodeWorkspace::TileBytes(const DeviceModel& model) {
+  const KernelShape& shape = model.shape();
   constexpr int64_t kArrays = 5;  // each is padded to kAlignment, whatever the number of tiles
   return static_cast<int64_t>(sizeof(Tile) + sizeof(PathTile)) + TileRowBytes(shape) +
-         OutputsBytes(shape) + Forward::ScratchBytes(shape) + kArrays * kAlignment;
+         OutputsBytes(shape) + model.layer_form().ScratchBytes() + kArrays * kAlignment;
 }
 
 TileSet DecodeWorkspace::Set(int64_t count, int64_t largest_context) const {

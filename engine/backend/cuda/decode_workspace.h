@@ -28,11 +28,11 @@ struct LaunchTilesLayout {
 // Device memory.
 class DecodeWorkspace {
  public:
-  // REQUIRES: memory.bytes >= TileBytes(shape).
-  DecodeWorkspace(const KernelShape& shape, const LaunchWorkspace& memory);
+  // REQUIRES: memory.bytes >= TileBytes(model).
+  DecodeWorkspace(const DeviceModel& model, const LaunchWorkspace& memory);
 
   // Bytes that one tile needs, padding included.
-  static int64_t TileBytes(const KernelShape& shape);
+  static int64_t TileBytes(const DeviceModel& model);
 
   // The tiles of a launch of `count`, at most most_tiles().
   TileSet Set(int64_t count, int64_t largest_context) const;

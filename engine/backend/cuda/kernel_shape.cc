@@ -13,9 +13,9 @@
 namespace chorale::cuda {
 namespace {
 
-constexpr int32_t kHiddenStep = 64;  // of the wide form
+constexpr int32_t kHiddenStep = 64;  // of the unfused form
 
-bool FitsFused(const KernelShape& shape, int shared_bytes) {
+bool FitsFused(const kernels::cuda::ModelShape& shape, int shared_bytes) {
   if (shape.width > kernels::cuda::kLargestWidth ||
       shape.query_width() > 2 * kernels::cuda::kLargestWidth ||
       shape.hidden > kernels::cuda::kLargestHidden) {
@@ -27,8 +27,6 @@ bool FitsFused(const KernelShape& shape, int shared_bytes) {
 
 }  // namespace
 
-const char* NameOf(LayerForm form) { return form == LayerForm::kFused ? "fused" : "wide"; }
-
 KernelShape::KernelShape(const ModelConfig& config, int shared_bytes)
     : ModelShape{.width = static_cast<int32_t>(config.d_model),
                  .heads = static_cast<int32_t>(config.n_heads),
@@ -37,9 +35,9 @@ KernelShape::KernelShape(const ModelConfig& config, int shared_bytes)
                  .hidden = static_cast<int32_t>(config.d_ff),
                  .components = static_cast<int32_t>(config.num_components)},
       layers(static_cast<int32_t>(config.n_layers)),
+      fused(FitsFused(*this, shared_bytes)),
       q_stride(query_width()) {
-  if (FitsFused(*this, shared_bytes)) return;
-  form = LayerForm::kWide;
+  if (fused) return;
   hidden = static_cast<int32_t>(RoundUp(hidden, kHiddenStep));
   q_stride = qkv_width();
 }
@@ -67,7 +65,7 @@ absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) con
                   absl::StrCat("up to ", kernels::cuda::kMostComponents));
   }
   const int head_bytes = kernels::cuda::WideHeadSharedBytes(components);
-  if (form == LayerForm::kWide && head_bytes > shared_bytes) {
+  if (!fused && head_bytes > shared_bytes) {
     return refuse(
         "num_components", config.num_components,
         absl::StrCat("fewer components: the head needs ", head_bytes,

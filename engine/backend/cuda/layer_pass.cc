@@ -12,7 +12,7 @@ using kernels::cuda::Tile;
 
 int64_t ChunkTiles(const DeviceModel& model, const Device& device) {
   const int64_t tiles = std::max<int64_t>(64, device.properties().multiprocessors);
-  return model.wide() == nullptr ? tiles : std::min(tiles, model.wide()->most_tiles());
+  return std::min(tiles, model.layer_form().most_tiles());
 }
 
 std::vector<Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows) {

@@ -18,8 +18,8 @@
 
 namespace chorale::cuda {
 
-// Row tiles of one step: one for each multiprocessor, at least 64; in the wide form no more than
-// its products take in one launch.
+// Row tiles of one step: one for each multiprocessor, at least 64, but no more than
+// LayerForm::most_tiles.
 int64_t ChunkTiles(const DeviceModel& model, const Device& device);
 
 // Tiles of rows that do not belong to paths: no row sees another one.
@@ -28,7 +28,7 @@ std::vector<kernels::cuda::Tile> TilesOfRows(int64_t rows, uint16_t* context, in
 // Row tiles [tiles.first, tiles.first + tiles.rows) of `set`.
 TileSet PartOf(const TileSet& set, const KernelShape& shape, RowRange tiles);
 
-// Takes the tiles of one chunk through a phase after the first. `mixtures`: see Forward::Head.
+// Takes the tiles of one chunk through a phase after the first. `mixtures`: see LayerForm::Head.
 void RunPhase(const Forward& forward, int64_t phase, int64_t layers, const TileSet& set,
               float* mixtures);
 

@@ -5,18 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cuda/device/device.h"
-#include "engine/backend/cuda/device/weight_blob.h"
 #include "engine/backend/cuda/kernel_shape.h"
+#include "engine/backend/cuda/layer_form.h"
 #include "engine/backend/cuda/row_encoder/row_encoder.h"
-#include "engine/backend/cuda/wide_model.h"
 #include "engine/model/model.h"
-#include "kernels/cuda/head/head.h"
-#include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/products/product_library.h"
 
 namespace chorale::cuda {
@@ -25,22 +21,18 @@ namespace chorale::cuda {
 class DeviceModel : public BackendModel {
  public:
   // ResourceExhausted when the weights do not fit, or the device has too little shared memory for
-  // the row encoder. A model of the wide form needs `products`, which must outlive it, and has the
-  // errors of PlanProduct. REQUIRES: KernelShape::Check is OK for the model on the device.
+  // the row encoder. A model of the unfused form needs `products`, which must outlive it, and has
+  // the errors of PlanProduct. REQUIRES: KernelShape::Check is OK for the model on the device.
   static absl::StatusOr<std::shared_ptr<const DeviceModel>> Create(
       const Model& model, Device& device, kernels::cuda::ProductLibrary* products);
   // Gives its memory back to the device.
   ~DeviceModel() override;
 
   const ModelConfig& config() const override { return config_; }
-  std::string form() const override { return NameOf(shape_.form); }
-  std::string kv_format() const override;
+  std::string form() const override { return layer_form_->name(); }
+  std::string kv_format() const override { return layer_form_->kv_format(); }
   const KernelShape& shape() const { return shape_; }
-  // Of the fused form.
-  const std::vector<kernels::cuda::LayerWeights>& layers() const { return layers_; }
-  const kernels::cuda::HeadWeights& head() const { return head_; }
-  // Null for the fused form.
-  const WideModel* wide() const { return wide_.get(); }
+  const LayerForm& layer_form() const { return *layer_form_; }
   const float* y_weight() const { return y_weight_; }  // [D], device
   // [2 + K, D], device: added to an encoding for its role: target, context, or buffer position.
   const float* offsets() const { return offsets_; }
@@ -49,15 +41,12 @@ class DeviceModel : public BackendModel {
 
  private:
   DeviceModel(const Model& model, Device& device);
-  void AddFused(const Model& model, WeightBlob& blob);
 
   Device& device_;
   const char* memory_ = nullptr;
   const ModelConfig config_;
   const KernelShape shape_;
-  std::vector<kernels::cuda::LayerWeights> layers_;
-  kernels::cuda::HeadWeights head_;
-  std::unique_ptr<WideModel> wide_;
+  std::unique_ptr<LayerForm> layer_form_;
   const float* y_weight_ = nullptr;
   const float* offsets_ = nullptr;
   std::unique_ptr<const DeviceRowEncoder> row_encoder_;

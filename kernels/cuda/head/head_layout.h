@@ -111,9 +111,9 @@ constexpr HeadLayout HeadLayoutOf(const ModelShape& shape) {
   return layout;
 }
 
-// The same for the head of the wide form: no layer norm, and a chunk of the hidden layer at a time.
-// All output tiles are one pass: those of kMostComponents, of three outputs each, are no more than
-// the warps.
+// The same for the head of the unfused form: no layer norm, and a chunk of the hidden layer at a
+// time. All output tiles are one pass: those of kMostComponents, of three outputs each, are no more
+// than the warps.
 inline constexpr int kWideHeadChunk = 1'024;
 static_assert(3 * kMostComponents <= int64_t{kHeadWarps} * kHeadOutputs);
 

@@ -1,5 +1,5 @@
 // Combines the softmax states of KV splits into attention, for both versions of the layer kernel
-// and for the wide form.
+// and for the unfused form.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_COMBINE_SPLITS_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_COMBINE_SPLITS_CUH_
 

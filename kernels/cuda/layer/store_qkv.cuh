@@ -1,5 +1,5 @@
 // Stores q, K and V of a layer's rows, for both versions of the layer kernel; single pieces of K
-// and V also for the wide form.
+// and V also for the unfused form.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_STORE_QKV_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_STORE_QKV_CUH_
 

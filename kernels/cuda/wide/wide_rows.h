@@ -1,4 +1,4 @@
-// What the wide form of a layer does between its products (products/product_library.h). In this
+// What the unfused form of a layer does between its products (products/product_library.h). In this
 // form a layer is a sequence of launches, for models whose rows do not fit on the chip (layer/):
 //
 //   attention                     attended [rows, H Dh] bf16, by attention/ or CombinePartials

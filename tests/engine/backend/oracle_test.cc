@@ -157,8 +157,8 @@ std::vector<NamedCase> Cases() {
                                        .num_components = 40};
   const TestModelOptions deep = {.n_layers = 5, .num_components = 1, .seed = 5};
   const TestModelOptions cell_attention = {.row_encoder = "cell_attention", .seed = 8};
-  // Of the wide form on a GPU: by the hidden layer, whose size is no multiple of anything, and by
-  // D.
+  // Of the unfused form on a GPU: by the hidden layer, whose size is no multiple of anything, and
+  // by D.
   const TestModelOptions many_hidden = {.n_heads = 2, .n_kv_heads = 1, .d_ff = 4'099, .seed = 9};
   const TestModelOptions wide_rows = {
       .d_model = 576, .n_heads = 9, .n_kv_heads = 3, .n_layers = 1, .d_ff = 72, .seed = 10};

@@ -1,7 +1,7 @@
 // The GPU backend against the float64 model on the same device, at sizes at which a CPU takes too
-// long: a long context, many paths, and models whose layers are in the wide form; and the bits of
-// such models. On a GPU only. Without libcublas and libcublasLt there is nothing to hold it to, and
-// all is skipped.
+// long: a long context, many paths, and models whose layers are in the unfused form; and the bits
+// of such models. On a GPU only. Without libcublas and libcublasLt there is nothing to hold it to,
+// and all is skipped.
 #include "tests/engine/backend/cuda/device_oracle.h"
 
 #include <algorithm>
@@ -255,7 +255,7 @@ TEST_F(DeviceOracleTest, DensitiesOfManyPaths) {
   HoldDensities(loaded, driver, *oracle, Order::kRandom, comparison);
 }
 
-// ---- The wide form --------------------------------------------------------------------------
+// ---- The unfused form -----------------------------------------------------------------------
 
 class WideOracleTest : public DeviceOracleTest, public testing::WithParamInterface<int64_t> {
  protected:

@@ -1,5 +1,5 @@
-// Which models get the wide form, and what happens when cuBLASLt cannot be used. That their results
-// are right is for the suite of all backends.
+// Which models get the unfused form, and what happens when cuBLASLt cannot be used. That their
+// results are right is for the suite of all backends.
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,30 +23,27 @@ using ::testing::HasSubstr;
 constexpr int kSharedBytes = 227 << 10;      // of compute capability 9.0
 constexpr int kSmallSharedBytes = 99 << 10;  // of 8.6 and 8.9
 
-cuda::LayerForm FormOf(const TestModelOptions& options, int shared_bytes = kSharedBytes) {
-  return cuda::KernelShape(MakeTestModel(options).config, shared_bytes).form;
+bool IsFused(const TestModelOptions& options, int shared_bytes = kSharedBytes) {
+  return cuda::KernelShape(MakeTestModel(options).config, shared_bytes).fused;
 }
 
 TEST(KernelShapeTest, TheFormFollowsFromTheSizes) {
-  using cuda::LayerForm;
-  EXPECT_EQ(FormOf({}), LayerForm::kFused);
-  EXPECT_EQ(FormOf({.d_model = 512, .n_heads = 8, .n_kv_heads = 8, .n_layers = 1, .d_ff = 1'024}),
-            LayerForm::kFused);
-  EXPECT_EQ(FormOf({.d_model = 576, .n_heads = 9, .n_kv_heads = 9, .n_layers = 1}),
-            LayerForm::kWide)
+  EXPECT_TRUE(IsFused({}));
+  EXPECT_TRUE(
+      IsFused({.d_model = 512, .n_heads = 8, .n_kv_heads = 8, .n_layers = 1, .d_ff = 1'024}));
+  EXPECT_FALSE(IsFused({.d_model = 576, .n_heads = 9, .n_kv_heads = 9, .n_layers = 1}))
       << "rows are too wide";
-  EXPECT_EQ(FormOf({.n_layers = 1, .d_ff = 4'104}), LayerForm::kWide) << "too many hidden units";
-  EXPECT_EQ(FormOf({.d_model = 512,
-                    .n_heads = 16,
-                    .n_kv_heads = 16,
-                    .n_layers = 1,
-                    .d_ff = 4'096,
-                    .num_components = 250}),
-            LayerForm::kWide)
+  EXPECT_FALSE(IsFused({.n_layers = 1, .d_ff = 4'104})) << "too many hidden units";
+  EXPECT_FALSE(IsFused({.d_model = 512,
+                        .n_heads = 16,
+                        .n_kv_heads = 16,
+                        .n_layers = 1,
+                        .d_ff = 4'096,
+                        .num_components = 250}))
       << "each size is within its limit, but shared memory does not hold both";
   const TestModelOptions many = {.n_layers = 1, .num_components = 230};
-  EXPECT_EQ(FormOf(many), LayerForm::kFused);
-  EXPECT_EQ(FormOf(many, kSmallSharedBytes), LayerForm::kWide);
+  EXPECT_TRUE(IsFused(many));
+  EXPECT_FALSE(IsFused(many, kSmallSharedBytes));
 }
 
 TEST(KernelShapeTest, RefusesWhatNoFormHolds) {

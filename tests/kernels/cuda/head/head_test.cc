@@ -170,7 +170,7 @@ class HeadProblem {
             .std_max = 1.5f};
   }
 
-  // The same head in its wide form: W1 z is in memory, of all rows or of the targets of paths.
+  // The same head in its unfused form: W1 z is in memory, of all rows or of the targets of paths.
   WideHeadParams WideParams(const DeviceArray<Tile>& tiles, bool of_paths) {
     const int padded = (shape_.hidden + 7) / 8 * 8;
     std::vector<float> h;

@@ -1,4 +1,4 @@
-// The kernels between the products of the wide form, against their definitions.
+// The kernels between the products of the unfused form, against their definitions.
 #include "kernels/cuda/wide/wide_rows.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/wide_model.h"
+#include "engine/backend/cuda/unfused_weights.h"
 
 #include <algorithm>
 #include <bit>
@@ -58,15 +58,14 @@ std::vector<uint16_t> Parts(const Matrix& matrix) {
 
 }  // namespace
 
-WideModel::WideModel(const Model& model, const KernelShape& shape,
-                     kernels::cuda::ProductLibrary& library, WeightBlob& blob)
-    : shape_(shape), library_(library), layers_(model.layers.size()) {
+UnfusedWeights::UnfusedWeights(const Model& model, const KernelShape& shape, WeightBlob& blob)
+    : layers(model.layers.size()) {
   const ModelConfig& config = model.config;
   const int64_t d = config.d_model;
-  for (size_t l = 0; l < layers_.size(); ++l) {
+  for (size_t l = 0; l < layers.size(); ++l) {
     const LayerWeights& weights = model.layers[l];
     const LayerMatrices matrices(weights, config, shape);
-    WideLayerWeights& layer = layers_[l];
+    UnfusedLayerWeights& layer = layers[l];
     blob.Add(Rounded(matrices.feature), &layer.feature);
     blob.Add(Rounded(matrices.projection), &layer.projection);
     blob.Add(Rounded(matrices.out), &layer.out);
@@ -81,40 +80,41 @@ WideModel::WideModel(const Model& model, const KernelShape& shape,
       ++norm;
     }
   }
-  const HeadWeights& head = model.head;
-  blob.Add(head.norm.gamma, &head_.gamma);
-  blob.Add(head.norm.beta, &head_.beta);
-  blob.Add(Parts(Padded({head.w1, config.d_ff, d}, shape.hidden, d)), &head_parts_);
-  blob.Add(Padded(head.b1, shape.hidden), &head_.b1);
+  const HeadWeights& model_head = model.head;
+  blob.Add(model_head.norm.gamma, &head.gamma);
+  blob.Add(model_head.norm.beta, &head.beta);
+  blob.Add(Parts(Padded({model_head.w1, config.d_ff, d}, shape.hidden, d)), &head_parts);
+  blob.Add(Padded(model_head.b1, shape.hidden), &head.b1);
   const int64_t outputs = 3 * config.num_components;
-  blob.Add(
-      kernels::cuda::PackHeadMap(Padded({head.w2, outputs, config.d_ff}, outputs, shape.hidden)),
-      &head_.w2);
-  blob.Add(head.b2, &head_.b2);
-  blob.Add(head.mean_bias, &head_.mean_bias);
-  blob.Add(head.std_bias, &head_.std_bias);
-  blob.Add(head.weight_bias, &head_.weight_bias);
+  blob.Add(kernels::cuda::PackHeadMap(
+               Padded({model_head.w2, outputs, config.d_ff}, outputs, shape.hidden)),
+           &head.w2);
+  blob.Add(model_head.b2, &head.b2);
+  blob.Add(model_head.mean_bias, &head.mean_bias);
+  blob.Add(model_head.std_bias, &head.std_bias);
+  blob.Add(model_head.weight_bias, &head.weight_bias);
 }
 
-absl::Status WideModel::Plan(Device& device) {
+absl::Status UnfusedGemms::Plan(const KernelShape& shape, kernels::cuda::ProductLibrary& library,
+                                Device& device) {
   const LaunchWorkspace workspace = device.launch_workspace();
   struct Wanted {
     ProductPlan* plan;
     ProductShape shape;
   };
-  most_tiles_ = kernels::cuda::kMostProductRows / kernels::cuda::kTileRows;
+  most_tiles = kernels::cuda::kMostProductRows / kernels::cuda::kTileRows;
   for (const Wanted& wanted : std::initializer_list<Wanted>{
-           {&products_.feature, {shape_.width, shape_.width, ProductResult::kAdd}},
-           {&products_.projection, {shape_.width, shape_.q_stride, ProductResult::kBf16}},
-           {&products_.out, {shape_.query_width(), shape_.width, ProductResult::kAdd}},
-           {&products_.up, {shape_.width, shape_.hidden, ProductResult::kBf16}},
-           {&products_.down, {shape_.hidden, shape_.width, ProductResult::kAdd}},
-           {&products_.head, {3 * shape_.width, shape_.hidden, ProductResult::kFloat}}}) {
-    ASSIGN_OR_RETURN(*wanted.plan, kernels::cuda::PlanProduct(library_, wanted.shape,
+           {&feature, {shape.width, shape.width, ProductResult::kAdd}},
+           {&projection, {shape.width, shape.q_stride, ProductResult::kBf16}},
+           {&out, {shape.query_width(), shape.width, ProductResult::kAdd}},
+           {&up, {shape.width, shape.hidden, ProductResult::kBf16}},
+           {&down, {shape.hidden, shape.width, ProductResult::kAdd}},
+           {&head, {3 * shape.width, shape.hidden, ProductResult::kFloat}}}) {
+    ASSIGN_OR_RETURN(*wanted.plan, kernels::cuda::PlanProduct(library, wanted.shape,
                                                               {workspace.memory, workspace.bytes},
                                                               device.stream()));
-    product_bits_ = std::rotl(product_bits_, 1) ^ wanted.plan->bits;
-    most_tiles_ = std::min(most_tiles_, wanted.plan->most_rows() / kernels::cuda::kTileRows);
+    bits = std::rotl(bits, 1) ^ wanted.plan->bits;
+    most_tiles = std::min(most_tiles, wanted.plan->most_rows() / kernels::cuda::kTileRows);
   }
   return absl::OkStatus();
 }

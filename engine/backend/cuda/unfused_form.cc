@@ -1,7 +1,8 @@
-#include "engine/backend/cuda/wide_forward.h"
+#include "engine/backend/cuda/unfused_form.h"
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/encode_attention.h"
@@ -21,34 +22,45 @@ int64_t RowsOf(const TileSet& set) { return int64_t{set.count} * kTileRows; }
 
 }  // namespace
 
-WideForward::Scratch::Scratch(const KernelShape& shape, int64_t tiles) {
+UnfusedForm::Arrays::Arrays(const KernelShape& shape, int64_t tiles, char* memory)
+    : memory_(memory) {
   const int64_t rows = tiles * kTileRows;
   ArenaLayout arena(kAlignment);
-  attended = arena.Take<uint16_t>(rows * shape.query_width());
-  z = arena.Take<uint16_t>(rows * shape.width);
-  hidden = arena.Take<uint16_t>(rows * shape.hidden);
+  attended_ = arena.Take<uint16_t>(rows * shape.query_width());
+  z_ = arena.Take<uint16_t>(rows * shape.width);
+  hidden_ = arena.Take<uint16_t>(rows * shape.hidden);
   ArenaLayout head(kAlignment);
-  head_parts = head.Take<uint16_t>(rows * 3 * shape.width);
-  head_h = head.Take<float>(rows * shape.hidden);
-  partials = std::max(arena.bytes(), head.bytes());
+  head_parts_ = head.Take<uint16_t>(rows * 3 * shape.width);
+  head_h_ = head.Take<float>(rows * shape.hidden);
+  bytes_ = std::max(arena.bytes(), head.bytes());
 }
 
-int64_t WideForward::TileBytes(const KernelShape& shape) { return Scratch(shape, 1).partials; }
+UnfusedForm::UnfusedForm(const Model& model, const KernelShape& shape,
+                         kernels::cuda::ProductLibrary& library, Device& device, WeightBlob& blob)
+    : config_(model.config),
+      shape_(shape),
+      library_(library),
+      device_(device),
+      weights_(model, shape, blob) {}
 
-WideForward::WideForward(const WideModel& model, const ModelConfig& config,
-                         const LaunchWorkspace& memory)
-    : model_(model),
-      shape_(model.shape()),
-      config_(config),
-      memory_(memory),
-      device_(memory.device),
-      launch_tiles_(std::min(model.most_tiles(), memory.bytes / TileBytes(model.shape()))) {}
+// An algorithm of another version of the library may sum in another order, and in principle another
+// process may have found other ones.
+std::string UnfusedForm::kv_format() const {
+  return absl::StrCat(library_.description(), ", sums ", absl::Hex(gemms_.bits, absl::kZeroPad16));
+}
+
+int64_t UnfusedForm::ScratchBytes() const { return Arrays(shape_, 1, nullptr).bytes(); }
+
+int64_t UnfusedForm::LaunchTiles(const LaunchWorkspace& scratch) const {
+  return std::min(gemms_.most_tiles, scratch.bytes / ScratchBytes());
+}
 
 // Splits pay while there are fewer blocks than multiprocessors: with a block for each, what splits
 // write and read again costs more than their idle share.
-int64_t WideForward::SplitsOfTile(int64_t tiles, int64_t largest_context) const {
-  const int64_t in_launch = std::min(tiles, launch_tiles_);
-  const int64_t left = memory_.bytes - Scratch(shape_, in_launch).partials;
+int64_t UnfusedForm::SplitsOfTile(int64_t tiles, int64_t largest_context,
+                                  const LaunchWorkspace& scratch) const {
+  const int64_t in_launch = std::min(tiles, LaunchTiles(scratch));
+  const int64_t left = scratch.bytes - Arrays(shape_, in_launch, scratch.memory).bytes();
   const KvSplit split = kernels::cuda::ChooseSplit(in_launch, shape_.heads, largest_context,
                                                    left / (in_launch * PartialBytes(shape_)),
                                                    device_.properties().multiprocessors / 2);
@@ -56,38 +68,41 @@ int64_t WideForward::SplitsOfTile(int64_t tiles, int64_t largest_context) const 
 }
 
 template <typename Part>
-void WideForward::ForParts(const TileSet& set, const Part& part) const {
+void UnfusedForm::ForParts(const TileSet& set, const LaunchWorkspace& scratch,
+                           const Part& part) const {
   // As equal as can be: a few tiles alone would take nearly as long as many.
-  const int64_t parts = CeilDiv(int64_t{set.count}, launch_tiles_);
+  const int64_t parts = CeilDiv(int64_t{set.count}, LaunchTiles(scratch));
   const int64_t part_tiles = parts == 0 ? 0 : CeilDiv(int64_t{set.count}, parts);
   for (int64_t first = 0; first < set.count; first += part_tiles) {
     const int64_t count = std::min(part_tiles, set.count - first);
-    part(set.Part(shape_, first, count), Scratch(shape_, count), first);
+    part(set.Part(shape_, first, count), Arrays(shape_, count, scratch.memory), first);
   }
 }
 
-void WideForward::PreAttention(int64_t layer, const TileSet& set) const {
-  ForParts(set, [&](const TileSet& part, const Scratch& scratch, int64_t /*first*/) {
-    Normalize(part, scratch, nullptr, nullptr, nullptr);
-    Project(layer, part, scratch);
+void UnfusedForm::PreAttention(int64_t layer, const TileSet& set,
+                               const LaunchWorkspace& scratch) const {
+  ForParts(set, scratch, [&](const TileSet& part, const Arrays& arrays, int64_t /*first*/) {
+    Normalize(part, arrays, nullptr, nullptr, nullptr);
+    Project(layer, part, arrays);
   });
 }
 
 // All parts have the splits of the first: a graph that is recorded knows its number alone.
-void WideForward::AttentionAndMlp(int64_t layer, const TileSet& set) const {
-  const int64_t splits = SplitsOfTile(set.count, set.largest_context);
-  ForParts(set, [&](const TileSet& part, const Scratch& scratch, int64_t /*first*/) {
-    Attend(layer, part, splits, scratch);
-    Mlp(layer, part, scratch);
-    if (layer + 1 < shape_.layers) Project(layer + 1, part, scratch);
+void UnfusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
+                                  const LaunchWorkspace& scratch) const {
+  const int64_t splits = SplitsOfTile(set.count, set.largest_context, scratch);
+  ForParts(set, scratch, [&](const TileSet& part, const Arrays& arrays, int64_t /*first*/) {
+    Attend(layer, part, splits, arrays);
+    Mlp(layer, part, arrays);
+    if (layer + 1 < shape_.layers) Project(layer + 1, part, arrays);
   });
 }
 
-void WideForward::Attend(int64_t layer, const TileSet& set, int64_t splits,
-                         const Scratch& scratch) const {
-  if (set.encodes && HasEncodeAttention()) return AttendToEncoded(layer, set, scratch);
+void UnfusedForm::Attend(int64_t layer, const TileSet& set, int64_t splits,
+                         const Arrays& arrays) const {
+  if (set.encodes && HasEncodeAttention()) return AttendToEncoded(layer, set, arrays);
   const bool split = splits > 1;
-  float* const partial_o = reinterpret_cast<float*>(memory_.memory + scratch.partials);
+  float* const partial_o = arrays.partials();
   float* const partial_ml = partial_o + splits * RowsOf(set) * shape_.query_width();
   device_.Launch(kernels::cuda::LaunchAttention,
                  {.tiles = set.tiles,
@@ -95,7 +110,7 @@ void WideForward::Attend(int64_t layer, const TileSet& set, int64_t splits,
                   .q_stride = shape_.q_stride,
                   .partial_o = split ? partial_o : nullptr,
                   .partial_ml = split ? partial_ml : nullptr,
-                  .attended = split ? nullptr : At(scratch.attended),
+                  .attended = split ? nullptr : arrays.attended(),
                   .tile_count = set.count,
                   .shape = shape_,
                   .layer = static_cast<int32_t>(layer),
@@ -108,22 +123,22 @@ void WideForward::Attend(int64_t layer, const TileSet& set, int64_t splits,
                  {.tiles = set.tiles,
                   .partial_o = partial_o,
                   .partial_ml = partial_ml,
-                  .attended = At(scratch.attended),
+                  .attended = arrays.attended(),
                   .tile_count = set.count,
                   .shape = shape_},
                  "combining attention");
 }
 
-bool WideForward::HasEncodeAttention() const {
+bool UnfusedForm::HasEncodeAttention() const {
   return kernels::cuda::HasEncodeAttention(shape_.head_dim, device_.properties().compute_major);
 }
 
-void WideForward::AttendToEncoded(int64_t layer, const TileSet& set, const Scratch& scratch) const {
+void UnfusedForm::AttendToEncoded(int64_t layer, const TileSet& set, const Arrays& arrays) const {
   device_.Launch(kernels::cuda::LaunchEncodeAttention,
                  {.tiles = set.tiles,
                   .q = set.q,
                   .q_stride = shape_.q_stride,
-                  .attended = At(scratch.attended),
+                  .attended = arrays.attended(),
                   .tile_count = set.count,
                   .shape = shape_,
                   .layer = static_cast<int32_t>(layer),
@@ -131,29 +146,26 @@ void WideForward::AttendToEncoded(int64_t layer, const TileSet& set, const Scrat
                  "attention");
 }
 
-void WideForward::Mlp(int64_t layer, const TileSet& set, const Scratch& scratch) const {
-  const WideLayerWeights& w = model_.layers()[layer];
-  const WideProducts& products = model_.products();
+void UnfusedForm::Mlp(int64_t layer, const TileSet& set, const Arrays& arrays) const {
+  const UnfusedLayerWeights& w = weights_.layers[layer];
   const int64_t rows = RowsOf(set);
-  Multiply(products.out, At(scratch.attended), w.out, set.x, rows, "the output projection");
-  Normalize(set, scratch, nullptr, w.gamma[1], w.beta[1]);
-  Multiply(products.up, At(scratch.z), w.up, At(scratch.hidden), rows,
-           "the first product of an MLP");
+  Multiply(gemms_.out, arrays.attended(), w.out, set.x, rows, "the output projection");
+  Normalize(set, arrays, nullptr, w.gamma[1], w.beta[1]);
+  Multiply(gemms_.up, arrays.z(), w.up, arrays.hidden(), rows, "the first GEMM of an MLP");
   device_.Launch(kernels::cuda::LaunchGeluRows,
-                 {.hidden = At(scratch.hidden), .b1 = w.b1, .rows = rows, .width = shape_.hidden},
+                 {.hidden = arrays.hidden(), .b1 = w.b1, .rows = rows, .width = shape_.hidden},
                  "the activation of an MLP");
-  Multiply(products.down, At(scratch.hidden), w.down, set.x, rows, "the second product of an MLP");
-  Normalize(set, scratch, w.b2, w.gamma[2], w.beta[2]);
+  Multiply(gemms_.down, arrays.hidden(), w.down, set.x, rows, "the second GEMM of an MLP");
+  Normalize(set, arrays, w.b2, w.gamma[2], w.beta[2]);
 }
 
 // From z, which is x in bf16.
-void WideForward::Project(int64_t layer, const TileSet& set, const Scratch& scratch) const {
-  const WideLayerWeights& w = model_.layers()[layer];
-  const WideProducts& products = model_.products();
+void UnfusedForm::Project(int64_t layer, const TileSet& set, const Arrays& arrays) const {
+  const UnfusedLayerWeights& w = weights_.layers[layer];
   const int64_t rows = RowsOf(set);
-  Multiply(products.feature, At(scratch.z), w.feature, set.x, rows, "feature attention");
-  Normalize(set, scratch, nullptr, w.gamma[0], w.beta[0]);
-  Multiply(products.projection, At(scratch.z), w.projection, set.q, rows, "the QKV projection");
+  Multiply(gemms_.feature, arrays.z(), w.feature, set.x, rows, "feature attention");
+  Normalize(set, arrays, nullptr, w.gamma[0], w.beta[0]);
+  Multiply(gemms_.projection, arrays.z(), w.projection, set.q, rows, "the QKV projection");
   device_.Launch(kernels::cuda::LaunchStoreKv,
                  {.tiles = set.tiles,
                   .qkv = set.q,
@@ -163,11 +175,11 @@ void WideForward::Project(int64_t layer, const TileSet& set, const Scratch& scra
                  "storing K and V");
 }
 
-void WideForward::Normalize(const TileSet& set, const Scratch& scratch, const float* bias,
+void UnfusedForm::Normalize(const TileSet& set, const Arrays& arrays, const float* bias,
                             const float* gamma, const float* beta) const {
   device_.Launch(kernels::cuda::LaunchNormalizeRows,
                  {.x = set.x,
-                  .z = At(scratch.z),
+                  .z = arrays.z(),
                   .bias = bias,
                   .gamma = gamma,
                   .beta = beta,
@@ -177,13 +189,13 @@ void WideForward::Normalize(const TileSet& set, const Scratch& scratch, const fl
                  "a layer norm");
 }
 
-void WideForward::Head(const TileSet& set, float* mixtures) const {
+void UnfusedForm::Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const {
   const bool of_paths = set.paths != nullptr;
-  const kernels::cuda::HeadWeights& weights = model_.head();
-  ForParts(set, [&](const TileSet& part, const Scratch& scratch, int64_t first) {
+  const kernels::cuda::HeadWeights& weights = weights_.head;
+  ForParts(set, scratch, [&](const TileSet& part, const Arrays& arrays, int64_t first) {
     device_.Launch(kernels::cuda::LaunchHeadParts,
                    {.x = part.x,
-                    .parts = At(scratch.head_parts),
+                    .parts = arrays.head_parts(),
                     .gamma = weights.gamma,
                     .beta = weights.beta,
                     .tile_count = part.count,
@@ -191,9 +203,8 @@ void WideForward::Head(const TileSet& set, float* mixtures) const {
                     .width = shape_.width,
                     .epsilon = config_.layer_norm_eps},
                    "the head's norm");
-    Multiply(model_.products().head, At(scratch.head_parts), model_.head_parts(),
-             At(scratch.head_h), int64_t{part.count} * (of_paths ? kTilePaths : kTileRows),
-             "the head's product");
+    Multiply(gemms_.head, arrays.head_parts(), weights_.head_parts, arrays.head_h(),
+             int64_t{part.count} * (of_paths ? kTilePaths : kTileRows), "the head's GEMM");
     device_.Launch(kernels::cuda::LaunchWideHead,
                    {.head = {.tiles = part.tiles,
                              .paths = part.paths,
@@ -206,17 +217,17 @@ void WideForward::Head(const TileSet& set, float* mixtures) const {
                              .epsilon = config_.layer_norm_eps,
                              .std_min = config_.std_min,
                              .std_max = config_.std_max},
-                    .h = At(scratch.head_h)},
+                    .h = arrays.head_h()},
                    "the head");
   });
 }
 
-void WideForward::Multiply(const kernels::cuda::ProductPlan& plan, const uint16_t* x,
+void UnfusedForm::Multiply(const kernels::cuda::ProductPlan& plan, const uint16_t* x,
                            const uint16_t* weight, void* y, int64_t rows, const char* what) const {
-  device_.Check(kernels::cuda::LaunchProduct(model_.library(), plan,
-                                             {.x = x, .weight = weight, .y = y, .rows = rows},
-                                             device_.stream()),
-                what);
+  device_.Check(
+      kernels::cuda::LaunchProduct(library_, plan, {.x = x, .weight = weight, .y = y, .rows = rows},
+                                   device_.stream()),
+      what);
 }
 
 }  // namespace chorale::cuda

@@ -1,0 +1,159 @@
+#include "engine/backend/cuda/fused_form.h"
+
+#include <algorithm>
+
+#include "absl/status/statusor.h"
+#include "base/require.h"
+#include "engine/backend/cuda/layer_matrices.h"
+#include "kernels/cuda/layer/pack_weights.h"
+#include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/layout/matrix.h"
+#include "kernels/cuda/layout/tile.h"
+
+namespace chorale::cuda {
+namespace {
+
+using kernels::cuda::kTileRows;
+using kernels::cuda::KvSplit;
+using kernels::cuda::LayerPart;
+
+// Adds weight tiles, and the same as wgmma tiles if the device has wgmma.
+void AddWeightTiles(const std::vector<uint16_t>& tiles, bool has_wgmma, WeightBlob& blob,
+                    const uint16_t** weight_tiles, const uint16_t** wgmma_tiles) {
+  blob.Add(tiles, weight_tiles);
+  if (has_wgmma) blob.Add(kernels::cuda::PackWgmmaTiles(tiles), wgmma_tiles);
+}
+
+void AddLayer(const LayerWeights& weights, const ModelConfig& config, const KernelShape& shape,
+              bool has_wgmma, WeightBlob& blob, kernels::cuda::LayerWeights& layer) {
+  const LayerMatrices matrices(weights, config, shape);
+  AddWeightTiles(kernels::cuda::PackPreAttentionTiles(matrices.feature, matrices.projection),
+                 has_wgmma, blob, &layer.pre_attention.weight_tiles,
+                 &layer.pre_attention.wgmma_tiles);
+  blob.Add(kernels::cuda::PackPreAttentionVectors(weights.norm1.gamma, weights.norm1.beta),
+           &layer.pre_attention.vectors);
+  AddWeightTiles(kernels::cuda::PackPostAttentionTiles(matrices.out, matrices.up, matrices.down),
+                 has_wgmma, blob, &layer.post_attention.weight_tiles,
+                 &layer.post_attention.wgmma_tiles);
+  blob.Add(kernels::cuda::PackPostAttentionVectors(weights.norm2.gamma, weights.norm2.beta,
+                                                   weights.norm3.gamma, weights.norm3.beta,
+                                                   weights.b2, weights.b1),
+           &layer.post_attention.vectors);
+}
+
+void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& blob,
+             kernels::cuda::HeadWeights& head) {
+  blob.Add(weights.norm.gamma, &head.gamma);
+  blob.Add(weights.norm.beta, &head.beta);
+  blob.Add(kernels::cuda::PackHeadMap({weights.w1, config.d_ff, config.d_model}), &head.w1);
+  blob.Add(weights.b1, &head.b1);
+  blob.Add(kernels::cuda::PackHeadMap({weights.w2, 3 * config.num_components, config.d_ff}),
+           &head.w2);
+  blob.Add(weights.b2, &head.b2);
+  blob.Add(weights.mean_bias, &head.mean_bias);
+  blob.Add(weights.std_bias, &head.std_bias);
+  blob.Add(weights.weight_bias, &head.weight_bias);
+}
+
+}  // namespace
+
+FusedForm::FusedForm(const Model& model, const KernelShape& shape, Device& device, WeightBlob& blob)
+    : config_(model.config), shape_(shape), device_(device), layers_(model.layers.size()) {
+  const bool has_wgmma = device.properties().compute_major == kernels::cuda::kWgmmaComputeMajor;
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    AddLayer(model.layers[l], config_, shape_, has_wgmma, blob, layers_[l]);
+  }
+  AddHead(model.head, config_, blob, head_);
+}
+
+int64_t FusedForm::SplitsOfTile(int64_t tiles, int64_t largest_context,
+                                const LaunchWorkspace& scratch) const {
+  const int64_t splits_in_memory = scratch.bytes / PartialBytes(shape_) / tiles;
+  const KvSplit split = kernels::cuda::ChooseSplit(
+      tiles, shape_.heads, largest_context, splits_in_memory, device_.properties().multiprocessors);
+  return split == KvSplit::kSplit ? kernels::cuda::MaxContextSplits(largest_context) : 1;
+}
+
+void FusedForm::PreAttention(int64_t layer, const TileSet& set,
+                             const LaunchWorkspace& /*scratch*/) const {
+  LaunchLayer(LayerPart::kPreAttention, layer, set, {});
+}
+
+// As many tiles at a time as there is room for their partials.
+void FusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
+                                const LaunchWorkspace& scratch) const {
+  const bool last = layer + 1 == shape_.layers;
+  const LayerPart part = last ? LayerPart::kPostAttention : LayerPart::kPostThenPreAttention;
+  const int64_t most = scratch.bytes / PartialBytes(shape_);
+  for (int64_t first = 0; first < set.count; first += most) {
+    const TileSet tiles = set.Part(shape_, first, std::min(most, set.count - first));
+    LaunchLayer(part, layer, tiles, Attend(layer, tiles, scratch));
+  }
+}
+
+FusedForm::Partials FusedForm::Attend(int64_t layer, const TileSet& set,
+                                      const LaunchWorkspace& scratch) const {
+  const int64_t splits = SplitsOfTile(set.count, set.largest_context, scratch);
+  float* const o = reinterpret_cast<float*>(scratch.memory);
+  const Partials partials = {.split = splits > 1 ? KvSplit::kSplit : KvSplit::kSingle,
+                             .o = o,
+                             .ml = o + splits * set.count * kTileRows * shape_.query_width()};
+  device_.Launch(kernels::cuda::LaunchAttention,
+                 {.tiles = set.tiles,
+                  .q = set.q,
+                  .partial_o = partials.o,
+                  .partial_ml = partials.ml,
+                  .tile_count = set.count,
+                  .shape = shape_,
+                  .layer = static_cast<int32_t>(layer),
+                  .num_splits = static_cast<int32_t>(splits),
+                  .split = partials.split,
+                  .multiprocessors = device_.properties().multiprocessors},
+                 "attention");
+  return partials;
+}
+
+void FusedForm::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
+                            const Partials& partials) const {
+  const int64_t kv_layer = part == LayerPart::kPostThenPreAttention ? layer + 1 : layer;
+  kernels::cuda::LayerParams params = {.tiles = set.tiles,
+                                       .x = set.x,
+                                       .partial_o = partials.o,
+                                       .partial_ml = partials.ml,
+                                       .q = set.q,
+                                       .post_attention = {},
+                                       .pre_attention = {},
+                                       .tile_count = set.count,
+                                       .shape = shape_,
+                                       .kv_layer = static_cast<int32_t>(kv_layer),
+                                       .split = partials.split,
+                                       .epsilon = config_.layer_norm_eps,
+                                       .part = part};
+  if (part != LayerPart::kPreAttention) params.post_attention = layers_[layer].post_attention;
+  if (part != LayerPart::kPostAttention) params.pre_attention = layers_[kv_layer].pre_attention;
+  const kernels::cuda::DeviceProperties& gpu = device_.properties();
+  const absl::StatusOr<int> block_rows =
+      kernels::cuda::ChooseBlockRows(params, gpu.multiprocessors, gpu.shared_bytes_per_block);
+  Require(block_rows.ok(), "the model's shape was checked when it was added");
+  device_.Check(
+      kernels::cuda::LaunchLayer(params, *block_rows, gpu.shared_bytes_per_block, device_.stream()),
+      "a layer");
+}
+
+void FusedForm::Head(const TileSet& set, float* mixtures,
+                     const LaunchWorkspace& /*scratch*/) const {
+  device_.Launch(kernels::cuda::LaunchHead,
+                 {.tiles = set.tiles,
+                  .x = set.x,
+                  .paths = set.paths,
+                  .mixtures = mixtures,
+                  .weights = head_,
+                  .tile_count = set.count,
+                  .shape = shape_,
+                  .epsilon = config_.layer_norm_eps,
+                  .std_min = config_.std_min,
+                  .std_max = config_.std_max},
+                 "the head");
+}
+
+}  // namespace chorale::cuda

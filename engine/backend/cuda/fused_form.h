@@ -1,0 +1,63 @@
+// The fused form: all of a layer but attention in one kernel (kernels/cuda/layer/layer.h).
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_FUSED_FORM_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_FUSED_FORM_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/backend/cuda/device/device.h"
+#include "engine/backend/cuda/device/weight_blob.h"
+#include "engine/backend/cuda/kernel_shape.h"
+#include "engine/backend/cuda/layer_form.h"
+#include "engine/backend/cuda/tile_set.h"
+#include "engine/model/model.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/head/head.h"
+#include "kernels/cuda/layer/layer.h"
+
+namespace chorale::cuda {
+
+class FusedForm : public LayerForm {
+ public:
+  // Adds the weights to `blob`. REQUIRES: shape.fused.
+  FusedForm(const Model& model, const KernelShape& shape, Device& device, WeightBlob& blob);
+
+  std::string name() const override { return "fused"; }
+  std::string kv_format() const override { return ""; }
+  absl::Status Prepare() override { return absl::OkStatus(); }
+  int64_t most_tiles() const override { return std::numeric_limits<int64_t>::max(); }
+  int64_t ScratchBytes() const override { return PartialBytes(shape_); }
+  int64_t SplitsOfTile(int64_t tiles, int64_t largest_context,
+                       const LaunchWorkspace& scratch) const override;
+  void PreAttention(int64_t layer, const TileSet& set,
+                    const LaunchWorkspace& scratch) const override;
+  void AttentionAndMlp(int64_t layer, const TileSet& set,
+                       const LaunchWorkspace& scratch) const override;
+  void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const override;
+
+ private:
+  // Partial results of attention, as in AttentionParams.
+  struct Partials {
+    kernels::cuda::KvSplit split = kernels::cuda::KvSplit::kSingle;
+    float* o = nullptr;
+    float* ml = nullptr;
+  };
+
+  Partials Attend(int64_t layer, const TileSet& set, const LaunchWorkspace& scratch) const;
+  // `layer`: as in PreAttention and AttentionAndMlp.
+  void LaunchLayer(kernels::cuda::LayerPart part, int64_t layer, const TileSet& set,
+                   const Partials& partials) const;
+
+  const ModelConfig config_;
+  const KernelShape shape_;
+  Device& device_;
+  std::vector<kernels::cuda::LayerWeights> layers_;
+  kernels::cuda::HeadWeights head_;
+};
+
+}  // namespace chorale::cuda
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_FUSED_FORM_H_

@@ -1,0 +1,65 @@
+// The weights of the unfused form (kernels/cuda/wide/wide_rows.h), and the GEMMs that multiply by
+// them.
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_UNFUSED_WEIGHTS_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_UNFUSED_WEIGHTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/backend/cuda/device/device.h"
+#include "engine/backend/cuda/device/weight_blob.h"
+#include "engine/backend/cuda/kernel_shape.h"
+#include "engine/model/model.h"
+#include "kernels/cuda/head/head.h"
+#include "kernels/cuda/products/product_library.h"
+#include "kernels/cuda/products/product_plan.h"
+
+namespace chorale::cuda {
+
+// Device memory. Matrices are [out, in] bf16, row-major; vectors f32. Dff is KernelShape::hidden,
+// padded with zeros.
+struct UnfusedLayerWeights {
+  const uint16_t* feature = nullptr;     // P [D, D]
+  const uint16_t* projection = nullptr;  // Wq over Wk over Wv, [(H + 2 Hkv) Dh, D]; Wq is
+                                         // multiplied by log2(e) Dh^-0.5
+  const uint16_t* out = nullptr;         // Wo [D, H Dh]
+  const uint16_t* up = nullptr;          // W1 [Dff, D]
+  const uint16_t* down = nullptr;        // W2 [D, Dff]
+  const float* b1 = nullptr;             // [Dff]
+  const float* b2 = nullptr;             // [D]
+  const float* gamma[3] = {};            // [D] each: of LN1, LN2, LN3
+  const float* beta[3] = {};
+};
+
+// Device memory.
+struct UnfusedWeights {
+  // Adds the weights of layers and head to `blob`.
+  UnfusedWeights(const Model& model, const KernelShape& shape, WeightBlob& blob);
+
+  std::vector<UnfusedLayerWeights> layers;
+  const uint16_t* head_parts = nullptr;  // W1 of the head as three parts, [Dff, 3, D] bf16
+  kernels::cuda::HeadWeights head;       // without w1
+};
+
+// The plans of the GEMMs of a layer, and of the first one of the head. Each GEMM has one shape in
+// all layers.
+struct UnfusedGemms {
+  // Chooses the algorithms, with the launch workspace of the device as scratch memory. Has the
+  // errors of PlanProduct.
+  absl::Status Plan(const KernelShape& shape, kernels::cuda::ProductLibrary& library,
+                    Device& device);
+
+  kernels::cuda::ProductPlan feature;
+  kernels::cuda::ProductPlan projection;
+  kernels::cuda::ProductPlan out;
+  kernels::cuda::ProductPlan up;
+  kernels::cuda::ProductPlan down;
+  kernels::cuda::ProductPlan head;  // of W1 in parts, see HeadPartsParams
+  uint64_t bits = 0;                // of ProductPlan::bits of all plans
+  int64_t most_tiles = 0;           // of the largest launch that all plans have algorithms for
+};
+
+}  // namespace chorale::cuda
+
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_UNFUSED_WEIGHTS_H_
