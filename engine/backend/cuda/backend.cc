@@ -10,11 +10,12 @@
 #include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/backend/cuda/context_copy.h"
-#include "engine/backend/cuda/decode_graphs.h"
+#include "engine/backend/cuda/decode_runner.h"
 #include "engine/backend/cuda/decode_work.h"
 #include "engine/backend/cuda/decode_workspace.h"
 #include "engine/backend/cuda/density_work.h"
 #include "engine/backend/cuda/device/device.h"
+#include "engine/backend/cuda/device_slice.h"
 #include "engine/backend/cuda/encode_work.h"
 #include "engine/backend/cuda/kernel_shape.h"
 #include "engine/backend/cuda/launchable.h"
@@ -34,7 +35,7 @@ namespace {
 class Backend : public chorale::Backend {
  public:
   Backend(std::unique_ptr<Device> device, std::string cublaslt)
-      : device_(std::move(device)), cublaslt_(std::move(cublaslt)), decoder_(*device_) {}
+      : device_(std::move(device)), cublaslt_(std::move(cublaslt)), decode_runner_(*device_) {}
 
   BackendInfo info() const override { return {"cuda", device_->properties().name, 1}; }
   std::vector<DeviceMemoryPart> DeviceMemory() const override { return device_->MemoryParts(); }
@@ -96,7 +97,7 @@ class Backend : public chorale::Backend {
                      DeviceModel::Create(model, *device_, products_.get()));
     RETURN_IF_ERROR(CheckRoom(*added));
     models_.push_back(added);
-    decoder_.Prepare(*added);
+    decode_runner_.Prepare(*added);
     return device_->status().ok()
                ? absl::StatusOr<std::shared_ptr<const BackendModel>>(std::move(added))
                : device_->status();
@@ -104,7 +105,7 @@ class Backend : public chorale::Backend {
 
   void RemoveModel(const BackendModel& model) override {
     device_->Wait();
-    decoder_.Forget(AsDeviceModel(model));
+    decode_runner_.Forget(AsDeviceModel(model));
     std::erase_if(models_, [&](const auto& known) { return known.get() == &model; });
   }
 
@@ -151,15 +152,15 @@ class Backend : public chorale::Backend {
   // Opens cuBLASLt, unless it is open. Unavailable, saying what to do, when it cannot be used.
   absl::Status OpenProducts(const ModelConfig& config);
   absl::Status CheckRoom(const DeviceModel& model) const;
-  void Decode(std::vector<DecodeGraphs::Item> items);
-  void RunRows(const std::vector<std::pair<Launchable*, int64_t>>& works);
+  void Decode(std::vector<DeviceSlice<DecodeWork>> slices);
+  void RunRows(const std::vector<DeviceSlice<Launchable>>& slices);
 
   const std::unique_ptr<Device> device_;
   const std::string cublaslt_;                               // see BackendOptions
   std::unique_ptr<kernels::cuda::ProductLibrary> products_;  // null until a model needs it
   // A model stays until it is removed: graphs know it by its address.
   std::vector<std::shared_ptr<const DeviceModel>> models_;
-  DecodeGraphs decoder_;
+  DecodeRunner decode_runner_;
 };
 
 absl::Status Backend::OpenProducts(const ModelConfig& config) {
@@ -178,8 +179,8 @@ absl::Status Backend::OpenProducts(const ModelConfig& config) {
 }
 
 absl::Status Backend::Advance(absl::Span<const Slice> slices) {
-  std::vector<DecodeGraphs::Item> decodes;
-  std::vector<std::pair<Launchable*, int64_t>> others;
+  std::vector<DeviceSlice<DecodeWork>> decodes;
+  std::vector<DeviceSlice<Launchable>> others;
   for (const Slice& slice : slices) {
     Require(slice.max_steps >= 1, "a slice has at least one step");
     if (auto* decode = dynamic_cast<DecodeWork*>(slice.work); decode != nullptr) {
@@ -190,7 +191,7 @@ absl::Status Backend::Advance(absl::Span<const Slice> slices) {
     }
     auto* work = dynamic_cast<Launchable*>(slice.work);
     Require(work != nullptr, "the work belongs to the GPU backend");
-    if (!slice.work->done()) others.emplace_back(work, slice.max_steps);
+    if (!slice.work->done()) others.push_back({work, slice.max_steps});
   }
   RunRows(others);
   Decode(std::move(decodes));
@@ -208,8 +209,8 @@ absl::Status Backend::CheckDevice() {
 // What these ask of the GPU runs ahead of the decodes, on the same stream: a step is bounded, for a
 // context of 65,536 rows to about a millisecond, to several for wide models, so that no decode
 // waits for a whole context; and kernels that fill the GPU would gain nothing from a second stream.
-void Backend::RunRows(const std::vector<std::pair<Launchable*, int64_t>>& works) {
-  for (const auto& [work, steps] : works) work->Run(steps, device_->launch_workspace());
+void Backend::RunRows(const std::vector<DeviceSlice<Launchable>>& slices) {
+  for (const auto& [work, steps] : slices) work->Run(steps, device_->launch_workspace());
 }
 
 // A pool in which nothing of this model could ever run is found when the server starts.
@@ -239,14 +240,14 @@ absl::Status Backend::CheckRoom(const DeviceModel& model) const {
 }
 
 // One model after the other; the order within a model is that of the slices.
-void Backend::Decode(std::vector<DecodeGraphs::Item> items) {
-  while (!items.empty()) {
-    const DeviceModel* const model = &items.front().work->model();
+void Backend::Decode(std::vector<DeviceSlice<DecodeWork>> slices) {
+  while (!slices.empty()) {
+    const DeviceModel* const model = &slices.front().work->model();
     const auto rest = std::stable_partition(
-        items.begin(), items.end(),
-        [&](const DecodeGraphs::Item& item) { return &item.work->model() == model; });
-    decoder_.Run(std::vector<DecodeGraphs::Item>(items.begin(), rest));
-    items.erase(items.begin(), rest);
+        slices.begin(), slices.end(),
+        [&](const DeviceSlice<DecodeWork>& slice) { return &slice.work->model() == model; });
+    decode_runner_.Run({slices.begin(), rest});
+    slices.erase(slices.begin(), rest);
   }
 }
 

@@ -28,7 +28,7 @@ struct StepOutputsLayout {
   int64_t bytes = 0;
 };
 
-// One tile; DecodeGraphs advances it.
+// One tile; DecodeRunner advances it.
 // Thread contract: engine thread only.
 class DecodeWork : public chorale::DecodeWork {
  public:

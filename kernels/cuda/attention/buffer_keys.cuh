@@ -71,7 +71,7 @@ class BufferKeys {
       const int position = min(first + i, positions_ - 1);
       const uint16_t* from = keys_ + position * int64_t{2} * value_offset_ + offset;
 #pragma unroll
-      for (int b = 0; b < T::kSlices; ++b) words[i][b].LoadNew(from + b * T::kSlice);
+      for (int b = 0; b < T::kSlices; ++b) words[i][b].LoadCg(from + b * T::kSlice);
     }
   }
 

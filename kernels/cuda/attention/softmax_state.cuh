@@ -134,7 +134,7 @@ struct SliceWords {
   using Access = std::conditional_t<kWords == 4, Words4, Words2>;
 
   __device__ __forceinline__ void Load(const uint16_t* from) { Set(LoadAs<Access>(from)); }
-  __device__ __forceinline__ void LoadNew(const uint16_t* from) { Set(LoadCg<Access>(from)); }
+  __device__ __forceinline__ void LoadCg(const uint16_t* from) { Set(cuda::LoadCg<Access>(from)); }
 
  private:
   __device__ __forceinline__ void Set(const Access& words) {
@@ -155,7 +155,7 @@ struct Queries {
     for (int half = 0; half < 2; ++half) {
       const uint16_t* from = q + (lane / 4 + 8 * half) * row_stride + lane % 4 * T::kLaneElements;
 #pragma unroll
-      for (int s = 0; s < T::kSlices; ++s) row[half][s].LoadNew(from + s * T::kSlice);
+      for (int s = 0; s < T::kSlices; ++s) row[half][s].LoadCg(from + s * T::kSlice);
     }
   }
 };
