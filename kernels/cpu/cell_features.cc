@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/enabled_targets.h"
+#include "kernels/cpu/export_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/cell_features.cc"
@@ -74,12 +75,5 @@ void CellFeatures(const CellFeaturesParams& p) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace chorale::kernels {
-namespace {
-HWY_EXPORT(CellFeatures);
-}  // namespace
-
-void CellFeatures(const CellFeaturesParams& params) { HWY_DYNAMIC_DISPATCH(CellFeatures)(params); }
-
-}  // namespace chorale::kernels
+CHORALE_EXPORT_KERNEL(CellFeatures)
 #endif  // HWY_ONCE

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/enabled_targets.h"
+#include "kernels/cpu/export_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/embed_rows.cc"
@@ -38,12 +39,5 @@ void EmbedRows(const EmbedRowsParams& p) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace chorale::kernels {
-namespace {
-HWY_EXPORT(EmbedRows);
-}  // namespace
-
-void EmbedRows(const EmbedRowsParams& params) { HWY_DYNAMIC_DISPATCH(EmbedRows)(params); }
-
-}  // namespace chorale::kernels
+CHORALE_EXPORT_KERNEL(EmbedRows)
 #endif  // HWY_ONCE

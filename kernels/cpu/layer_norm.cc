@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/enabled_targets.h"
+#include "kernels/cpu/export_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/layer_norm.cc"
@@ -110,12 +111,5 @@ void LayerNorm(const LayerNormParams& p) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace chorale::kernels {
-namespace {
-HWY_EXPORT(LayerNorm);
-}  // namespace
-
-void LayerNorm(const LayerNormParams& params) { HWY_DYNAMIC_DISPATCH(LayerNorm)(params); }
-
-}  // namespace chorale::kernels
+CHORALE_EXPORT_KERNEL(LayerNorm)
 #endif  // HWY_ONCE

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/enabled_targets.h"
+#include "kernels/cpu/export_kernel.h"
 #include "kernels/ops/panel_layout.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -134,12 +135,5 @@ void Linear(const LinearParams& p) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace chorale::kernels {
-namespace {
-HWY_EXPORT(Linear);
-}  // namespace
-
-void Linear(const LinearParams& params) { HWY_DYNAMIC_DISPATCH(Linear)(params); }
-
-}  // namespace chorale::kernels
+CHORALE_EXPORT_KERNEL(Linear)
 #endif  // HWY_ONCE

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/enabled_targets.h"
+#include "kernels/cpu/export_kernel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/precise_gelu.cc"
@@ -97,12 +98,5 @@ void PreciseGelu(const PreciseGeluParams& p) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace chorale::kernels {
-namespace {
-HWY_EXPORT(PreciseGelu);
-}  // namespace
-
-void PreciseGelu(const PreciseGeluParams& params) { HWY_DYNAMIC_DISPATCH(PreciseGelu)(params); }
-
-}  // namespace chorale::kernels
+CHORALE_EXPORT_KERNEL(PreciseGelu)
 #endif  // HWY_ONCE

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/enabled_targets.h"
+#include "kernels/cpu/export_kernel.h"
 #include "kernels/ops/panel_layout.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -70,14 +71,5 @@ void PreciseLinear(const PreciseLinearParams& p) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace chorale::kernels {
-namespace {
-HWY_EXPORT(PreciseLinear);
-}  // namespace
-
-void PreciseLinear(const PreciseLinearParams& params) {
-  HWY_DYNAMIC_DISPATCH(PreciseLinear)(params);
-}
-
-}  // namespace chorale::kernels
+CHORALE_EXPORT_KERNEL(PreciseLinear)
 #endif  // HWY_ONCE

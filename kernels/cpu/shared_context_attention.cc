@@ -18,6 +18,7 @@
 
 #include "base/integer_math.h"
 #include "kernels/cpu/enabled_targets.h"
+#include "kernels/cpu/export_kernel.h"
 #include "kernels/cpu/prefetch.h"
 #include "kernels/ops/panel_layout.h"
 
@@ -337,14 +338,5 @@ void SharedContextAttention(const SharedContextAttentionParams& p) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace chorale::kernels {
-namespace {
-HWY_EXPORT(SharedContextAttention);
-}  // namespace
-
-void SharedContextAttention(const SharedContextAttentionParams& params) {
-  HWY_DYNAMIC_DISPATCH(SharedContextAttention)(params);
-}
-
-}  // namespace chorale::kernels
+CHORALE_EXPORT_KERNEL(SharedContextAttention)
 #endif  // HWY_ONCE
