@@ -58,14 +58,12 @@ __global__ void __launch_bounds__(BlockWarps(kGroups* kGroupRows) * kWarpSize, 1
   }
   if (rows.idle()) return;
   weights.FetchSecond();
-  auto gemm =
-      static_cast<int>(has_post ? LayerGemm::kOutputProjection : LayerGemm::kFeatureAttention);
-  const auto last = static_cast<int>(has_pre ? LayerGemm::kQkvProjection : LayerGemm::kMlpDown);
-  const auto last_into_x =
-      static_cast<int>(has_pre ? LayerGemm::kFeatureAttention : LayerGemm::kMlpDown);
+  const LayerGemm last = LastGemm(has_pre);
+  const LayerGemm last_into_x = LastGemmIntoX(has_pre);
+  // Output projection, LN2, MLP up, GELU, MLP down, LN3; feature attention, LN1, QKV projection.
 #pragma unroll 1
-  for (; gemm <= last; ++gemm) {
-    rows.Multiply(static_cast<LayerGemm>(gemm), weights, /*store_x=*/gemm == last_into_x);
+  for (LayerGemm gemm = FirstGemm(has_post); gemm <= last; gemm = NextGemm(gemm)) {
+    rows.Multiply(gemm, weights, /*store_x=*/gemm == last_into_x);
   }
   if (has_pre) rows.StoreQkv();
 }

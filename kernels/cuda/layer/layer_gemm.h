@@ -16,6 +16,22 @@ enum class LayerGemm : int {
   kQkvProjection,     // qkv = (Wq over Wk over Wv) x
 };
 
+// The GEMMs of a launch with or without post-attention and pre-attention: all from the first to the
+// last; and the last one that updates x. Functions of their own: a struct of all three would change
+// the register counts of the kernels.
+constexpr LayerGemm FirstGemm(bool post_attention) {
+  return post_attention ? LayerGemm::kOutputProjection : LayerGemm::kFeatureAttention;
+}
+constexpr LayerGemm LastGemm(bool pre_attention) {
+  return pre_attention ? LayerGemm::kQkvProjection : LayerGemm::kMlpDown;
+}
+constexpr LayerGemm LastGemmIntoX(bool pre_attention) {
+  return pre_attention ? LayerGemm::kFeatureAttention : LayerGemm::kMlpDown;
+}
+constexpr LayerGemm NextGemm(LayerGemm gemm) {
+  return static_cast<LayerGemm>(static_cast<int>(gemm) + 1);
+}
+
 constexpr int InputsOf(const ModelShape& shape, LayerGemm gemm) {
   if (gemm == LayerGemm::kOutputProjection) return shape.query_width();
   return gemm == LayerGemm::kMlpDown ? shape.hidden : shape.width;

@@ -162,14 +162,12 @@ class WgmmaLayerBlock {
     MbarrierWait(InputsReadyOf(params_), 0);
     if (!has_post) FillA();
     rows_.SyncA();
-    auto gemm =
-        static_cast<int>(has_post ? LayerGemm::kOutputProjection : LayerGemm::kFeatureAttention);
-    const auto last = static_cast<int>(has_pre ? LayerGemm::kQkvProjection : LayerGemm::kMlpDown);
-    const auto last_into_x =
-        static_cast<int>(has_pre ? LayerGemm::kFeatureAttention : LayerGemm::kMlpDown);
+    const LayerGemm last = LastGemm(has_pre);
+    const LayerGemm last_into_x = LastGemmIntoX(has_pre);
+    // Output projection, LN2, MLP up, GELU, MLP down, LN3; feature attention, LN1, QKV projection.
 #pragma unroll 1
-    for (; gemm <= last; ++gemm) {
-      rows_.Multiply(static_cast<LayerGemm>(gemm), ring_, p_.x + first_row() * p_.shape.width,
+    for (LayerGemm gemm = FirstGemm(has_post); gemm <= last; gemm = NextGemm(gemm)) {
+      rows_.Multiply(gemm, ring_, p_.x + first_row() * p_.shape.width,
                      gemm == last_into_x ? rows_in_use() : 0);
     }
     if (has_pre) {
