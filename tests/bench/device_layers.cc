@@ -12,8 +12,8 @@
 namespace chorale {
 namespace {
 
+using kernels::cuda::GemmResult;
 using kernels::cuda::Matrix;
-using kernels::cuda::ProductResult;
 
 DeviceVector<uint16_t> UploadBf16(const Matrix& matrix) {
   std::vector<uint16_t> bits;
@@ -36,14 +36,13 @@ kernels::cuda::Memory AllocateOrFail(int64_t bytes) {
   return *std::move(memory);
 }
 
-std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(
-    const kernels::cuda::ModelShape& shape) {
-  std::array<kernels::cuda::ProductShape, kProducts> shapes;
-  shapes[kOutputProjection] = {shape.query_width(), shape.width, ProductResult::kAdd};
-  shapes[kMlpUp] = {shape.width, shape.hidden, ProductResult::kBf16};
-  shapes[kMlpDown] = {shape.hidden, shape.width, ProductResult::kAdd};
-  shapes[kFeatureAttention] = {shape.width, shape.width, ProductResult::kAdd};
-  shapes[kQkvProjection] = {shape.width, shape.qkv_width(), ProductResult::kBf16};
+std::array<kernels::cuda::GemmShape, kGemms> GemmShapes(const kernels::cuda::ModelShape& shape) {
+  std::array<kernels::cuda::GemmShape, kGemms> shapes;
+  shapes[kOutputProjection] = {shape.query_width(), shape.width, GemmResult::kAdd};
+  shapes[kMlpUp] = {shape.width, shape.hidden, GemmResult::kBf16};
+  shapes[kMlpDown] = {shape.hidden, shape.width, GemmResult::kAdd};
+  shapes[kFeatureAttention] = {shape.width, shape.width, GemmResult::kAdd};
+  shapes[kQkvProjection] = {shape.width, shape.qkv_width(), GemmResult::kBf16};
   return shapes;
 }
 

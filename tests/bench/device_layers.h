@@ -10,9 +10,9 @@
 #include "absl/strings/string_view.h"
 #include "engine/backend/cuda/kernel_shape.h"
 #include "engine/model/model.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/model_shape.h"
-#include "kernels/cuda/products/product_library.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/runtime.h"
 
@@ -59,13 +59,12 @@ class DeviceVector {
 };
 
 // The five products of a layer, from one attention to the next.
-enum LayerProduct { kOutputProjection, kMlpUp, kMlpDown, kFeatureAttention, kQkvProjection };
-inline constexpr size_t kProducts = 5;
-inline constexpr std::array<absl::string_view, kProducts> kProductNames = {
+enum TimedGemm { kOutputProjection, kMlpUp, kMlpDown, kFeatureAttention, kQkvProjection };
+inline constexpr size_t kGemms = 5;
+inline constexpr std::array<absl::string_view, kGemms> kGemmNames = {
     "output_projection", "mlp_up", "mlp_down", "feature_attention", "qkv_projection"};
 
-std::array<kernels::cuda::ProductShape, kProducts> ProductShapes(
-    const kernels::cuda::ModelShape& shape);
+std::array<kernels::cuda::GemmShape, kGemms> GemmShapes(const kernels::cuda::ModelShape& shape);
 
 // A layer's weights for the unfused form, and for the fused one if `shape` has it.
 struct DeviceLayer {
@@ -78,7 +77,7 @@ struct DeviceLayer {
   kernels::cuda::PreAttentionWeights pre_attention() const;
 
   // Of the unfused form: row-major bf16 [outputs, inputs], and [D] or [Dff] f32.
-  std::array<DeviceVector<uint16_t>, kProducts> matrices;
+  std::array<DeviceVector<uint16_t>, kGemms> matrices;
   DeviceVector<float> gamma1, beta1, gamma2, beta2, gamma3, beta3, b1, b2;
   // Of the fused form.
   DeviceVector<uint16_t> post_tiles, post_wgmma_tiles, pre_tiles, pre_wgmma_tiles;

@@ -56,7 +56,7 @@ SANITIZED_TESTS = [
     'EncodeAttentionTest.RowsOfBothSweepsInATile',
     'LayerTest.EveryPart', 'LayerTest.Wgmma', 'HeadTest.*', 'EmbedTest.*', 'CellColumnsTest.*',
     'CellPoolTest.*', 'CellRowsTest.*', 'CellSummaryTest.*', 'FeatureMeanTest.*',
-    'ProductTest.ScratchLimitsTheLargestLaunch', 'WideRowsTest.*']
+    'GemmTest.ScratchLimitsTheLargestLaunch', 'UnfusedRowsTest.*']
 PROFILED_KERNELS = ['AttentionKernel', 'MmaLayerKernel', 'WgmmaLayerKernel']
 PRODUCT_POINTS = ['b', 'b_wide', 'b_768', 'b_1024']
 

@@ -7,7 +7,7 @@
 //   encode    microseconds to encode a context of Nctx rows; --model for another than the point's
 //   memory    bytes on the device with pools of exactly the point's size, and by the formula
 //   products  microseconds of a layer without attention, and of its products by cuBLASLt, for the
-//             rows of the point's decode and for --product_rows (product_bench.h)
+//             rows of the point's decode and for --product_rows (gemm_bench.h)
 //
 // The first three are wall times with all copies between host and device, and without the making of
 // the works. Prints one JSON line when all is ready, then one for each round: the median of --runs
@@ -38,7 +38,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/bench/bench_point.h"
 #include "tests/bench/bench_session.h"
-#include "tests/bench/product_bench.h"
+#include "tests/bench/gemm_bench.h"
 #include "tests/bench/profiler_range.h"
 #include "tests/bench/session_checks.h"
 
@@ -227,7 +227,7 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
 }
 
 // Of the point's decode, in whole tiles, and of the flag.
-std::vector<int64_t> ProductRows(const BenchPoint& point) {
+std::vector<int64_t> GemmRows(const BenchPoint& point) {
   using kernels::cuda::kTileRows;
   std::vector<int64_t> all = {CeilDiv(point.paths, kernels::cuda::kTilePaths) * kTileRows};
   for (const std::string& text : absl::GetFlag(FLAGS_product_rows)) {
@@ -240,16 +240,16 @@ std::vector<int64_t> ProductRows(const BenchPoint& point) {
   return all;
 }
 
-void PrintProducts(const BenchPoint& point, const Model& model) {
+void PrintGemms(const BenchPoint& point, const Model& model) {
   int devices = 0;
   if (kernels::cuda::CountDevices(&devices) != 0 || devices == 0) {
     Print({{"skipped", "there is no GPU"}});
     return;
   }
-  const ProductBench bench(model, {.cublaslt = absl::GetFlag(FLAGS_cublaslt),
-                                   .scratch_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20,
-                                   .runs = std::max(1, absl::GetFlag(FLAGS_runs))});
-  for (const int64_t rows : ProductRows(point)) {
+  const GemmBench bench(model, {.cublaslt = absl::GetFlag(FLAGS_cublaslt),
+                                .scratch_bytes = absl::GetFlag(FLAGS_workspace_mib) << 20,
+                                .runs = std::max(1, absl::GetFlag(FLAGS_runs))});
+  for (const int64_t rows : GemmRows(point)) {
     Json line = {{"measure", "products"}, {"point", point.name}};
     line.update(bench.Measure(rows));
     Print(line);
@@ -312,7 +312,7 @@ int Main() {
     return 0;
   }
   if (measure == "products") {
-    PrintProducts(point, model);
+    PrintGemms(point, model);
     return 0;
   }
   Subject subject(point, model);

@@ -35,8 +35,8 @@ FOLDERS = {
         'kernels/ops',
     'kernels/cuda/embed': 'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
     'kernels/cuda/head': 'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
-    'kernels/cuda/products': 'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
-    'kernels/cuda/wide':
+    'kernels/cuda/gemm': 'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
+    'kernels/cuda/unfused':
         'kernels/cuda/attention kernels/cuda/layer kernels/cuda/layout kernels/cuda/ptx '
         'kernels/cuda/runtime kernels/ops',
     'kernels/cuda/row_encoder':
@@ -60,8 +60,8 @@ FOLDERS = {
     'engine/backend/cuda':
         'engine/backend engine/backend/cuda/device engine/backend/cuda/row_encoder engine/model '
         'kernels/cuda/attention kernels/cuda/embed kernels/cuda/head kernels/cuda/layer '
-        'kernels/cpu/target.h kernels/cuda/layout kernels/cuda/products kernels/cuda/runtime '
-        'kernels/cuda/wide kernels/ops',
+        'kernels/cpu/target.h kernels/cuda/layout kernels/cuda/gemm kernels/cuda/runtime '
+        'kernels/cuda/unfused kernels/ops',
     'engine/backend/cuda_plugin': 'engine/backend/backend.h engine/backend/cuda/backend.h',
     # Only engine/composition and the server may include all of it: nothing below has engine.h.
     'engine/api': 'engine/backend/backend.h engine/data engine/model engine/store',
@@ -122,7 +122,7 @@ LIBRARIES = {
     'kernels': ('absl/status/', 'absl/strings/'),
     'kernels/ops': ('Random123/', 'absl/status/', 'absl/strings/'),
     'kernels/cpu': ('absl/status/', 'absl/strings/', 'hwy/'),
-    'kernels/cuda/products': ('absl/status/', 'absl/strings/', 'absl/time/', 'cublasLt.h', 'dlfcn.h'),
+    'kernels/cuda/gemm': ('absl/status/', 'absl/strings/', 'absl/time/', 'cublasLt.h', 'dlfcn.h'),
     'kernels/cuda/runtime': ('absl/status/', 'absl/strings/', 'cuda_runtime_api.h'),
     'engine': ('absl/', 'nlohmann/', 'openssl/', 'spdlog/', *POSIX),
     'engine/store': ('absl/', 'nlohmann/', 'openssl/', 'spdlog/', 'sqlite3.h', *POSIX),

@@ -25,8 +25,8 @@
 #include "engine/backend/cuda/rows_workspace.h"
 #include "engine/backend/cuda/targets_work.h"
 #include "kernels/cpu/target.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/layout/tile.h"
-#include "kernels/cuda/products/product_library.h"
 
 namespace chorale::cuda {
 namespace {
@@ -92,9 +92,9 @@ class Backend : public chorale::Backend {
     const KernelShape shape = ShapeOf(model.config);
     // First: no library helps a model that neither form takes.
     RETURN_IF_ERROR(shape.Check(model.config, device_->properties().shared_bytes_per_block));
-    if (!shape.fused) RETURN_IF_ERROR(OpenProducts(model.config));
+    if (!shape.fused) RETURN_IF_ERROR(OpenGemms(model.config));
     ASSIGN_OR_RETURN(std::shared_ptr<const DeviceModel> added,
-                     DeviceModel::Create(model, *device_, products_.get()));
+                     DeviceModel::Create(model, *device_, gemms_.get()));
     RETURN_IF_ERROR(CheckRoom(*added));
     models_.push_back(added);
     decode_runner_.Prepare(*added);
@@ -150,23 +150,23 @@ class Backend : public chorale::Backend {
     return {config, device_->properties().shared_bytes_per_block};
   }
   // Opens cuBLASLt, unless it is open. Unavailable, saying what to do, when it cannot be used.
-  absl::Status OpenProducts(const ModelConfig& config);
+  absl::Status OpenGemms(const ModelConfig& config);
   absl::Status CheckRoom(const DeviceModel& model) const;
   void Decode(std::vector<DeviceSlice<DecodeWork>> slices);
   void RunRows(const std::vector<DeviceSlice<Launchable>>& slices);
 
   const std::unique_ptr<Device> device_;
-  const std::string cublaslt_;                               // see BackendOptions
-  std::unique_ptr<kernels::cuda::ProductLibrary> products_;  // null until a model needs it
+  const std::string cublaslt_;                            // see BackendOptions
+  std::unique_ptr<kernels::cuda::GemmLibrary> gemms_;  // null until a model needs it
   // A model stays until it is removed: graphs know it by its address.
   std::vector<std::shared_ptr<const DeviceModel>> models_;
   DecodeRunner decode_runner_;
 };
 
-absl::Status Backend::OpenProducts(const ModelConfig& config) {
-  if (products_ != nullptr) return absl::OkStatus();
-  absl::StatusOr<std::unique_ptr<kernels::cuda::ProductLibrary>> opened =
-      kernels::cuda::ProductLibrary::Open(cublaslt_);
+absl::Status Backend::OpenGemms(const ModelConfig& config) {
+  if (gemms_ != nullptr) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<kernels::cuda::GemmLibrary>> opened =
+      kernels::cuda::GemmLibrary::Open(cublaslt_);
   if (!opened.ok()) {
     return absl::UnavailableError(
         absl::StrCat("a model with d_model ", config.d_model, " and d_ff ", config.d_ff,
@@ -174,7 +174,7 @@ absl::Status Backend::OpenProducts(const ModelConfig& config) {
                      "; install cuBLAS of CUDA 12 or newer (package libcublas), or set --cublaslt "
                      "to its libcublasLt.so"));
   }
-  products_ = *std::move(opened);
+  gemms_ = *std::move(opened);
   return absl::OkStatus();
 }
 

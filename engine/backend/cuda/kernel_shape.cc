@@ -4,11 +4,11 @@
 #include "absl/strings/string_view.h"
 #include "base/integer_math.h"
 #include "kernels/cuda/head/head.h"
-#include "kernels/cuda/head/wide_head.h"
+#include "kernels/cuda/head/unfused_head.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/tile.h"
-#include "kernels/cuda/wide/wide_rows.h"
+#include "kernels/cuda/unfused/unfused_rows.h"
 
 namespace chorale::cuda {
 namespace {
@@ -64,7 +64,7 @@ absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) con
     return refuse("num_components", config.num_components,
                   absl::StrCat("up to ", kernels::cuda::kMostComponents));
   }
-  const int head_bytes = kernels::cuda::WideHeadSharedBytes(components);
+  const int head_bytes = kernels::cuda::UnfusedHeadSharedBytes(components);
   if (!fused && head_bytes > shared_bytes) {
     return refuse(
         "num_components", config.num_components,

@@ -14,7 +14,7 @@ namespace chorale::cuda {
 namespace {
 
 std::unique_ptr<LayerForm> MakeLayerForm(const Model& model, const KernelShape& shape,
-                                         kernels::cuda::ProductLibrary* products, Device& device,
+                                         kernels::cuda::GemmLibrary* products, Device& device,
                                          WeightBlob& blob) {
   if (shape.fused) return std::make_unique<FusedForm>(model, shape, device, blob);
   Require(products != nullptr, "a model of the unfused form has a library for its GEMMs");
@@ -43,7 +43,7 @@ DeviceModel::~DeviceModel() {
 }
 
 absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(
-    const Model& model, Device& device, kernels::cuda::ProductLibrary* products) {
+    const Model& model, Device& device, kernels::cuda::GemmLibrary* products) {
   std::shared_ptr<DeviceModel> made(new DeviceModel(model, device));
   WeightBlob blob;
   made->layer_form_ = MakeLayerForm(model, made->shape_, products, device, blob);

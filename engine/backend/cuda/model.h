@@ -13,7 +13,7 @@
 #include "engine/backend/cuda/layer_form.h"
 #include "engine/backend/cuda/row_encoder/row_encoder.h"
 #include "engine/model/model.h"
-#include "kernels/cuda/products/product_library.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 
 namespace chorale::cuda {
 
@@ -22,9 +22,9 @@ class DeviceModel : public BackendModel {
  public:
   // ResourceExhausted when the weights do not fit, or the device has too little shared memory for
   // the row encoder. A model of the unfused form needs `products`, which must outlive it, and has
-  // the errors of PlanProduct. REQUIRES: KernelShape::Check is OK for the model on the device.
+  // the errors of PlanGemm. REQUIRES: KernelShape::Check is OK for the model on the device.
   static absl::StatusOr<std::shared_ptr<const DeviceModel>> Create(
-      const Model& model, Device& device, kernels::cuda::ProductLibrary* products);
+      const Model& model, Device& device, kernels::cuda::GemmLibrary* products);
   // Gives its memory back to the device.
   ~DeviceModel() override;
 

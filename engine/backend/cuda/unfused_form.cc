@@ -6,10 +6,10 @@
 #include "base/integer_math.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/encode_attention.h"
-#include "kernels/cuda/head/wide_head.h"
+#include "kernels/cuda/head/unfused_head.h"
 #include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
-#include "kernels/cuda/wide/wide_rows.h"
+#include "kernels/cuda/unfused/unfused_rows.h"
 
 namespace chorale::cuda {
 namespace {
@@ -36,7 +36,7 @@ UnfusedForm::Arrays::Arrays(const KernelShape& shape, int64_t tiles, char* memor
 }
 
 UnfusedForm::UnfusedForm(const Model& model, const KernelShape& shape,
-                         kernels::cuda::ProductLibrary& library, Device& device, WeightBlob& blob)
+                         kernels::cuda::GemmLibrary& library, Device& device, WeightBlob& blob)
     : config_(model.config),
       shape_(shape),
       library_(library),
@@ -205,7 +205,7 @@ void UnfusedForm::Head(const TileSet& set, float* mixtures, const LaunchWorkspac
                    "the head's norm");
     Multiply(gemms_.head, arrays.head_parts(), weights_.head_parts, arrays.head_h(),
              int64_t{part.count} * (of_paths ? kTilePaths : kTileRows), "the head's GEMM");
-    device_.Launch(kernels::cuda::LaunchWideHead,
+    device_.Launch(kernels::cuda::LaunchUnfusedHead,
                    {.head = {.tiles = part.tiles,
                              .paths = part.paths,
                              .mixtures = mixtures == nullptr
@@ -222,11 +222,11 @@ void UnfusedForm::Head(const TileSet& set, float* mixtures, const LaunchWorkspac
   });
 }
 
-void UnfusedForm::Multiply(const kernels::cuda::ProductPlan& plan, const uint16_t* x,
+void UnfusedForm::Multiply(const kernels::cuda::GemmPlan& plan, const uint16_t* x,
                            const uint16_t* weight, void* y, int64_t rows, const char* what) const {
   device_.Check(
-      kernels::cuda::LaunchProduct(library_, plan, {.x = x, .weight = weight, .y = y, .rows = rows},
-                                   device_.stream()),
+      kernels::cuda::LaunchGemm(library_, plan, {.x = x, .weight = weight, .y = y, .rows = rows},
+                                device_.stream()),
       what);
 }
 

@@ -1,5 +1,5 @@
-// The unfused form: GEMMs by cuBLASLt and kernels between them (kernels/cuda/wide/wide_rows.h), for
-// models that are too wide for the fused form.
+// The unfused form: GEMMs by cuBLASLt and kernels between them
+// (kernels/cuda/unfused/unfused_rows.h), for models that are too wide for the fused form.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_UNFUSED_FORM_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_UNFUSED_FORM_H_
 
@@ -15,8 +15,8 @@
 #include "engine/backend/cuda/tile_set.h"
 #include "engine/backend/cuda/unfused_weights.h"
 #include "engine/model/model.h"
-#include "kernels/cuda/products/product_library.h"
-#include "kernels/cuda/products/product_plan.h"
+#include "kernels/cuda/gemm/gemm_library.h"
+#include "kernels/cuda/gemm/gemm_plan.h"
 
 namespace chorale::cuda {
 
@@ -24,12 +24,12 @@ namespace chorale::cuda {
 class UnfusedForm : public LayerForm {
  public:
   // Adds the weights to `blob`. `library` must outlive the form.
-  UnfusedForm(const Model& model, const KernelShape& shape, kernels::cuda::ProductLibrary& library,
+  UnfusedForm(const Model& model, const KernelShape& shape, kernels::cuda::GemmLibrary& library,
               Device& device, WeightBlob& blob);
 
   std::string name() const override { return "wide"; }
   std::string kv_format() const override;
-  // Chooses the algorithms of the GEMMs. Has the errors of PlanProduct.
+  // Chooses the algorithms of the GEMMs. Has the errors of PlanGemm.
   absl::Status Prepare() override { return gemms_.Plan(shape_, library_, device_); }
   int64_t most_tiles() const override { return gemms_.most_tiles; }
   int64_t ScratchBytes() const override;
@@ -82,12 +82,12 @@ class UnfusedForm : public LayerForm {
   void Project(int64_t layer, const TileSet& set, const Arrays& arrays) const;
   void Normalize(const TileSet& set, const Arrays& arrays, const float* bias, const float* gamma,
                  const float* beta) const;
-  void Multiply(const kernels::cuda::ProductPlan& plan, const uint16_t* x, const uint16_t* weight,
+  void Multiply(const kernels::cuda::GemmPlan& plan, const uint16_t* x, const uint16_t* weight,
                 void* y, int64_t rows, const char* what) const;
 
   const ModelConfig config_;
   const KernelShape shape_;
-  kernels::cuda::ProductLibrary& library_;
+  kernels::cuda::GemmLibrary& library_;
   Device& device_;
   UnfusedWeights weights_;
   UnfusedGemms gemms_;

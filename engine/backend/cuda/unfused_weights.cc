@@ -15,10 +15,10 @@ namespace chorale::cuda {
 namespace {
 
 using kernels::cuda::FromBf16;
+using kernels::cuda::GemmPlan;
+using kernels::cuda::GemmResult;
+using kernels::cuda::GemmShape;
 using kernels::cuda::Matrix;
-using kernels::cuda::ProductPlan;
-using kernels::cuda::ProductResult;
-using kernels::cuda::ProductShape;
 using kernels::cuda::ToBf16;
 
 // With zeros for outputs and inputs that the matrix does not have.
@@ -95,24 +95,24 @@ UnfusedWeights::UnfusedWeights(const Model& model, const KernelShape& shape, Wei
   blob.Add(model_head.weight_bias, &head.weight_bias);
 }
 
-absl::Status UnfusedGemms::Plan(const KernelShape& shape, kernels::cuda::ProductLibrary& library,
+absl::Status UnfusedGemms::Plan(const KernelShape& shape, kernels::cuda::GemmLibrary& library,
                                 Device& device) {
   const LaunchWorkspace workspace = device.launch_workspace();
   struct Wanted {
-    ProductPlan* plan;
-    ProductShape shape;
+    GemmPlan* plan;
+    GemmShape shape;
   };
-  most_tiles = kernels::cuda::kMostProductRows / kernels::cuda::kTileRows;
+  most_tiles = kernels::cuda::kMostGemmRows / kernels::cuda::kTileRows;
   for (const Wanted& wanted : std::initializer_list<Wanted>{
-           {&feature, {shape.width, shape.width, ProductResult::kAdd}},
-           {&projection, {shape.width, shape.q_stride, ProductResult::kBf16}},
-           {&out, {shape.query_width(), shape.width, ProductResult::kAdd}},
-           {&up, {shape.width, shape.hidden, ProductResult::kBf16}},
-           {&down, {shape.hidden, shape.width, ProductResult::kAdd}},
-           {&head, {3 * shape.width, shape.hidden, ProductResult::kFloat}}}) {
-    ASSIGN_OR_RETURN(*wanted.plan, kernels::cuda::PlanProduct(library, wanted.shape,
-                                                              {workspace.memory, workspace.bytes},
-                                                              device.stream()));
+           {&feature, {shape.width, shape.width, GemmResult::kAdd}},
+           {&projection, {shape.width, shape.q_stride, GemmResult::kBf16}},
+           {&out, {shape.query_width(), shape.width, GemmResult::kAdd}},
+           {&up, {shape.width, shape.hidden, GemmResult::kBf16}},
+           {&down, {shape.hidden, shape.width, GemmResult::kAdd}},
+           {&head, {3 * shape.width, shape.hidden, GemmResult::kFloat}}}) {
+    ASSIGN_OR_RETURN(*wanted.plan,
+                     kernels::cuda::PlanGemm(library, wanted.shape,
+                                             {workspace.memory, workspace.bytes}, device.stream()));
     bits = std::rotl(bits, 1) ^ wanted.plan->bits;
     most_tiles = std::min(most_tiles, wanted.plan->most_rows() / kernels::cuda::kTileRows);
   }

@@ -1,5 +1,5 @@
-// The weights of the unfused form (kernels/cuda/wide/wide_rows.h), and the GEMMs that multiply by
-// them.
+// The weights of the unfused form (kernels/cuda/unfused/unfused_rows.h), and the GEMMs that
+// multiply by them.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_UNFUSED_WEIGHTS_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_UNFUSED_WEIGHTS_H_
 
@@ -11,9 +11,9 @@
 #include "engine/backend/cuda/device/weight_blob.h"
 #include "engine/backend/cuda/kernel_shape.h"
 #include "engine/model/model.h"
+#include "kernels/cuda/gemm/gemm_library.h"
+#include "kernels/cuda/gemm/gemm_plan.h"
 #include "kernels/cuda/head/head.h"
-#include "kernels/cuda/products/product_library.h"
-#include "kernels/cuda/products/product_plan.h"
 
 namespace chorale::cuda {
 
@@ -46,18 +46,17 @@ struct UnfusedWeights {
 // all layers.
 struct UnfusedGemms {
   // Chooses the algorithms, with the launch workspace of the device as scratch memory. Has the
-  // errors of PlanProduct.
-  absl::Status Plan(const KernelShape& shape, kernels::cuda::ProductLibrary& library,
-                    Device& device);
+  // errors of PlanGemm.
+  absl::Status Plan(const KernelShape& shape, kernels::cuda::GemmLibrary& library, Device& device);
 
-  kernels::cuda::ProductPlan feature;
-  kernels::cuda::ProductPlan projection;
-  kernels::cuda::ProductPlan out;
-  kernels::cuda::ProductPlan up;
-  kernels::cuda::ProductPlan down;
-  kernels::cuda::ProductPlan head;  // of W1 in parts, see HeadPartsParams
-  uint64_t bits = 0;                // of ProductPlan::bits of all plans
-  int64_t most_tiles = 0;           // of the largest launch that all plans have algorithms for
+  kernels::cuda::GemmPlan feature;
+  kernels::cuda::GemmPlan projection;
+  kernels::cuda::GemmPlan out;
+  kernels::cuda::GemmPlan up;
+  kernels::cuda::GemmPlan down;
+  kernels::cuda::GemmPlan head;  // of W1 in parts, see HeadPartsParams
+  uint64_t bits = 0;             // of GemmPlan::bits of all plans
+  int64_t most_tiles = 0;        // of the largest launch that all plans have algorithms for
 };
 
 }  // namespace chorale::cuda

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/head/head_layout.h"
-#include "kernels/cuda/head/wide_head.h"
+#include "kernels/cuda/head/unfused_head.h"
 #include "kernels/ops/field_checks.h"
 
 namespace chorale::kernels::cuda {
@@ -54,7 +54,7 @@ absl::Status ValidateHead(const HeadParams& p) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateWideHead(const WideHeadParams& p) {
+absl::Status ValidateUnfusedHead(const UnfusedHeadParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.head.tiles}, {"h", p.h}}));
   RETURN_IF_ERROR(ValidateMixture(p.head));
   if (p.head.shape.hidden % 8 == 0) return absl::OkStatus();
@@ -75,6 +75,6 @@ std::vector<float> PackHeadMap(const Matrix& map) {
 }
 
 int HeadSharedBytes(const ModelShape& shape) { return HeadLayoutOf(shape).bytes; }
-int WideHeadSharedBytes(int32_t components) { return WideHeadLayoutOf(components).bytes; }
+int UnfusedHeadSharedBytes(int32_t components) { return UnfusedHeadLayoutOf(components).bytes; }
 
 }  // namespace chorale::kernels::cuda

@@ -114,14 +114,14 @@ constexpr HeadLayout HeadLayoutOf(const ModelShape& shape) {
 // The same for the head of the unfused form: no layer norm, and a chunk of the hidden layer at a
 // time. All output tiles are one pass: those of kMostComponents, of three outputs each, are no more
 // than the warps.
-inline constexpr int kWideHeadChunk = 1'024;
+inline constexpr int kUnfusedHeadChunk = 1'024;
 static_assert(3 * kMostComponents <= int64_t{kHeadWarps} * kHeadOutputs);
 
-constexpr HeadLayout WideHeadLayoutOf(int32_t components) {
+constexpr HeadLayout UnfusedHeadLayoutOf(int32_t components) {
   constexpr int32_t kAlignment = 16;
   HeadLayout layout;
   SmemArenaLayout maps(kAlignment);
-  layout.hidden = maps.Take<float>(HeadInputsSize(kWideHeadChunk));
+  layout.hidden = maps.Take<float>(HeadInputsSize(kUnfusedHeadChunk));
   layout.partials = maps.Take<float>(int64_t{kHeadWarps} * kHeadRows * kHeadOutputs);
   SmemArenaLayout overlay(kAlignment);
   layout.mixture = overlay.Take<double>(int64_t{kHeadRows} * kHeadMixtureArrays * components);

@@ -5,11 +5,12 @@
 namespace chorale::kernels::cuda {
 
 ErrorCode LoadKernels(int shared_bytes) {
-  for (const auto load : {&LoadAttentionKernels, &LoadCompareRowsKernel, &LoadEmbedKernels,
-                          &LoadEncodeAttentionKernel, &LoadEncodeFeatureMeansKernel,
-                          &LoadHeadKernels, &LoadMixRowsKernel, &LoadPoolCellsKernel,
-                          &LoadReadColumnsKernel, &LoadMmaLayerKernels, &LoadWgmmaLayerKernels,
-                          &LoadSummariseColumnsKernel, &LoadWideHeadKernel, &LoadWideRowsKernels}) {
+  for (const auto load :
+       {&LoadAttentionKernels, &LoadCompareRowsKernel, &LoadEmbedKernels,
+        &LoadEncodeAttentionKernel, &LoadEncodeFeatureMeansKernel, &LoadHeadKernels,
+        &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
+        &LoadWgmmaLayerKernels, &LoadSummariseColumnsKernel, &LoadUnfusedHeadKernel,
+        &LoadUnfusedRowsKernels}) {
     if (const ErrorCode error = load(shared_bytes); error != 0) return error;
   }
   return 0;

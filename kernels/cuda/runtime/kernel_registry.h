@@ -23,8 +23,8 @@ ErrorCode LoadReadColumnsKernel(int shared_bytes);
 ErrorCode LoadMmaLayerKernels(int shared_bytes);
 ErrorCode LoadWgmmaLayerKernels(int shared_bytes);
 ErrorCode LoadSummariseColumnsKernel(int shared_bytes);
-ErrorCode LoadWideHeadKernel(int shared_bytes);
-ErrorCode LoadWideRowsKernels(int shared_bytes);
+ErrorCode LoadUnfusedHeadKernel(int shared_bytes);
+ErrorCode LoadUnfusedRowsKernels(int shared_bytes);
 
 }  // namespace chorale::kernels::cuda
 

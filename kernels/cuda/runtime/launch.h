@@ -19,7 +19,7 @@
 //   3. Before GridDepWait, kernels read only data that no kernel writes: weights, the fields of a
 //      tile that are fixed at upload, and K and V of a context that was complete before its tiles
 //      were uploaded.
-//   4. A product of cuBLASLt (products/product_library.h) is launched without this attribute: it
+//   4. A GEMM of cuBLASLt (gemm/gemm_library.h) is launched without this attribute: it
 //      starts when all earlier kernels have ended, and a kernel after it that has called
 //      GridDepWait sees what it wrote. So it is one more kernel of the induction. A version of the
 //      library that let its kernels overlap would have to wait in the same way; the determinism

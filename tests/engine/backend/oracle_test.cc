@@ -160,7 +160,7 @@ std::vector<NamedCase> Cases() {
   // Of the unfused form on a GPU: by the hidden layer, whose size is no multiple of anything, and
   // by D.
   const TestModelOptions many_hidden = {.n_heads = 2, .n_kv_heads = 1, .d_ff = 4'099, .seed = 9};
-  const TestModelOptions wide_rows = {
+  const TestModelOptions unfused_rows = {
       .d_model = 576, .n_heads = 9, .n_kv_heads = 3, .n_layers = 1, .d_ff = 72, .seed = 10};
   TestModelOptions many_hidden_cells = cell_attention;
   many_hidden_cells.d_ff = 4'099;
@@ -189,7 +189,7 @@ std::vector<NamedCase> Cases() {
       {"ManyHiddenSplitKv",
        {.options = many_hidden, .context_rows = 600, .targets = 3},
        Size::kLarge},
-      {"WideRows", {.options = wide_rows, .context_rows = 70, .targets = 2, .paths = 3}},
+      {"WideRows", {.options = unfused_rows, .context_rows = 70, .targets = 2, .paths = 3}},
       {"ManyHiddenCells",
        {.options = many_hidden_cells, .targets = 3, .features = 4},
        Size::kLarge},

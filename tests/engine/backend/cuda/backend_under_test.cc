@@ -7,7 +7,7 @@
 #include "engine/backend/cuda/backend.h"
 #include "kernels/cuda/runtime/runtime.h"
 #include "tests/engine/backend/golden_bounds.h"
-#include "tests/kernels/cuda/products/cublaslt_path.h"
+#include "tests/kernels/cuda/gemm/cublaslt_path.h"
 
 namespace chorale::under_test {
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/require.h"
-#include "kernels/cuda/products/product_library.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/runtime/runtime.h"
 #include "tests/engine/backend/cuda/device_oracle_kernels.h"
 #include "tests/engine/backend/reference_row_encoder.h"

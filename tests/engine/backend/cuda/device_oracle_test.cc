@@ -27,7 +27,7 @@
 #include "tests/engine/backend/reference_row_encoder.h"
 #include "tests/engine/backend/test_model.h"
 #include "tests/engine/backend/work_results.h"
-#include "tests/kernels/cuda/products/cublaslt_path.h"
+#include "tests/kernels/cuda/gemm/cublaslt_path.h"
 
 namespace chorale {
 namespace {

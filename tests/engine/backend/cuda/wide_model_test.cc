@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backend/backend_under_test.h"
 #include "tests/engine/backend/test_model.h"
-#include "tests/kernels/cuda/products/cublaslt_path.h"
+#include "tests/kernels/cuda/gemm/cublaslt_path.h"
 
 namespace chorale {
 namespace {

@@ -1,4 +1,4 @@
-// What the emulator needs of cuBLASLt: its version. The products are in products_emulated.cc.
+// What the emulator needs of cuBLASLt: its version. The products are in gemms_emulated.cc.
 #include <cstddef>
 
 extern "C" __attribute__((visibility("default"))) size_t cublasLtGetVersion() {

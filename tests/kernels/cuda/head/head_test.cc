@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/embed/embed.h"
-#include "kernels/cuda/head/wide_head.h"
+#include "kernels/cuda/head/unfused_head.h"
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/model_shape.h"
 #include "kernels/ops/layer_norm.h"
@@ -171,7 +171,7 @@ class HeadProblem {
   }
 
   // The same head in its unfused form: W1 z is in memory, of all rows or of the targets of paths.
-  WideHeadParams WideParams(const DeviceArray<Tile>& tiles, bool of_paths) {
+  UnfusedHeadParams WideParams(const DeviceArray<Tile>& tiles, bool of_paths) {
     const int padded = (shape_.hidden + 7) / 8 * 8;
     std::vector<float> h;
     for (int row = 0; row < kRows; ++row) {
@@ -316,10 +316,10 @@ TEST_F(HeadTest, WideMixturesOfEveryRow) {
     HeadProblem problem(shape);
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 4}, {.groups = 1}});
     const DeviceArray<float> mixtures(HeadProblem::kRows * 3 * shape.components);
-    WideHeadParams params = problem.WideParams(tiles, /*of_paths=*/false);
+    UnfusedHeadParams params = problem.WideParams(tiles, /*of_paths=*/false);
     params.head.mixtures = mixtures.data();
-    ASSERT_TRUE(ValidateWideHead(params).ok()) << ValidateWideHead(params);
-    ExpectSuccess(LaunchWideHead(params, stream_), "launching the head");
+    ASSERT_TRUE(ValidateUnfusedHead(params).ok()) << ValidateUnfusedHead(params);
+    ExpectSuccess(LaunchUnfusedHead(params, stream_), "launching the head");
     ExpectMixtures(problem, shape.components, mixtures.ToHost(stream_));
   }
 }
@@ -337,10 +337,10 @@ TEST_F(HeadTest, WideDensitiesOfPaths) {
                          .targets = 1};
   const DeviceArray<PathTile> paths(std::vector<PathTile>{{}, path});
   const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 0}, {.groups = 3}});
-  WideHeadParams params = problem.WideParams(tiles, /*of_paths=*/true);
+  UnfusedHeadParams params = problem.WideParams(tiles, /*of_paths=*/true);
   params.head.paths = paths.data();
-  ASSERT_TRUE(ValidateWideHead(params).ok()) << ValidateWideHead(params);
-  ExpectSuccess(LaunchWideHead(params, stream_), "launching the head");
+  ASSERT_TRUE(ValidateUnfusedHead(params).ok()) << ValidateUnfusedHead(params);
+  ExpectSuccess(LaunchUnfusedHead(params, stream_), "launching the head");
   const std::vector<double> actual = densities.ToHost(stream_);
   for (int p = 0; p < kPaths; ++p) {
     const MixtureView mixture = problem.Mixture(64 + TargetRow(p));
@@ -439,7 +439,7 @@ TEST_F(HeadTest, AdvancePositionCountsAndStops) {
 }
 
 TEST(ValidateHeadTest, NamesTheField) {
-  EXPECT_THAT(std::string(ValidateWideHead({}).message()), testing::HasSubstr("tiles is null"));
+  EXPECT_THAT(std::string(ValidateUnfusedHead({}).message()), testing::HasSubstr("tiles is null"));
   EXPECT_THAT(std::string(ValidateHead({}).message()), testing::HasSubstr("tiles is null"));
 }
 

@@ -1,11 +1,11 @@
-// The head of models in the unfused form (wide/wide_rows.h): layer norm and W1 z are launches of
+// The head of models in the unfused form (unfused/unfused_rows.h): layer norm and W1 z are launches of
 // their own, which leave W1 z in memory. This kernel does the rest:
 //
 //   raw = W2 gelu(W1 z + b1) + b2
 //
 // in float32, then the mixture, its log-density and a draw as in head.h.
-#ifndef CHORALE_KERNELS_CUDA_HEAD_WIDE_HEAD_H_
-#define CHORALE_KERNELS_CUDA_HEAD_WIDE_HEAD_H_
+#ifndef CHORALE_KERNELS_CUDA_HEAD_UNFUSED_HEAD_H_
+#define CHORALE_KERNELS_CUDA_HEAD_UNFUSED_HEAD_H_
 
 #include <cstdint>
 
@@ -15,7 +15,7 @@
 
 namespace chorale::kernels::cuda {
 
-struct WideHeadParams {
+struct UnfusedHeadParams {
   // Without x, and weights.gamma, beta and w1, which are not read. `shape.hidden` is a
   // multiple of 8, zeros included; it has no limit.
   HeadParams head;
@@ -25,14 +25,15 @@ struct WideHeadParams {
 };
 
 // InvalidArgument naming the field.
-absl::Status ValidateWideHead(const WideHeadParams& params);
+absl::Status ValidateUnfusedHead(const UnfusedHeadParams& params);
 
 // Bytes of shared memory of a block.
-int WideHeadSharedBytes(int32_t components);
+int UnfusedHeadSharedBytes(int32_t components);
 
-// REQUIRES: ValidateWideHead(params).ok(); a block of the device can have WideHeadSharedBytes.
-ErrorCode LaunchWideHead(const WideHeadParams& params, Stream stream);
+// REQUIRES: ValidateUnfusedHead(params).ok(); a block of the device can have
+// UnfusedHeadSharedBytes.
+ErrorCode LaunchUnfusedHead(const UnfusedHeadParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda
 
-#endif  // CHORALE_KERNELS_CUDA_HEAD_WIDE_HEAD_H_
+#endif  // CHORALE_KERNELS_CUDA_HEAD_UNFUSED_HEAD_H_

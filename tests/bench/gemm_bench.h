@@ -1,7 +1,7 @@
 // What the products of a layer cost beside those of cuBLASLt, the yardstick: each of the five by
-// the algorithm that PlanProduct chooses, and a whole layer without attention in both of its forms.
-#ifndef CHORALE_TESTS_BENCH_PRODUCT_BENCH_H_
-#define CHORALE_TESTS_BENCH_PRODUCT_BENCH_H_
+// the algorithm that PlanGemm chooses, and a whole layer without attention in both of its forms.
+#ifndef CHORALE_TESTS_BENCH_GEMM_BENCH_H_
+#define CHORALE_TESTS_BENCH_GEMM_BENCH_H_
 
 #include <cstdint>
 #include <memory>
@@ -12,9 +12,9 @@
 
 namespace chorale {
 
-struct ProductBenchOptions {
+struct GemmBenchOptions {
   std::string cublaslt;       // the library's file; empty: where the system has it
-  int64_t scratch_bytes = 0;  // in which algorithms are chosen, see PlanProduct
+  int64_t scratch_bytes = 0;  // in which algorithms are chosen, see PlanGemm
   int runs = 3;               // timed ones, of which the median counts
 };
 
@@ -22,14 +22,14 @@ struct ProductBenchOptions {
 // process.
 //
 // Thread contract: one thread.
-class ProductBench {
+class GemmBench {
  public:
   // REQUIRES: there is a device. Of a model whose sizes need padding it says so and ends.
-  ProductBench(const Model& model, const ProductBenchOptions& options);
-  ~ProductBench();
+  GemmBench(const Model& model, const GemmBenchOptions& options);
+  ~GemmBench();
 
   // For so many rows, a multiple of kTileRows, of a context that is being encoded, in launches of
-  // at most kMostProductRows. Before anything is timed, three rows of each form are held to the
+  // at most kMostGemmRows. Before anything is timed, three rows of each form are held to the
   // definition in float64.
   //
   //   fused_layer_us   the layer kernel: post-attention, then pre-attention; if it holds the model
@@ -48,4 +48,4 @@ class ProductBench {
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_BENCH_PRODUCT_BENCH_H_
+#endif  // CHORALE_TESTS_BENCH_GEMM_BENCH_H_

@@ -1,4 +1,4 @@
-#include "kernels/cuda/products/product_plan.h"
+#include "kernels/cuda/gemm/gemm_plan.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
 #include "kernels/cuda/runtime/kernel_registry.h"

@@ -1,44 +1,44 @@
-// Which algorithm computes a product, chosen once when a model is loaded.
-#ifndef CHORALE_KERNELS_CUDA_PRODUCTS_PRODUCT_PLAN_H_
-#define CHORALE_KERNELS_CUDA_PRODUCTS_PRODUCT_PLAN_H_
+// Which algorithm computes a GEMM, chosen once when a model is loaded.
+#ifndef CHORALE_KERNELS_CUDA_GEMM_GEMM_PLAN_H_
+#define CHORALE_KERNELS_CUDA_GEMM_GEMM_PLAN_H_
 
 #include <array>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "kernels/cuda/products/product_library.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/runtime/stream.h"
 
 namespace chorale::kernels::cuda {
 
-// A launch has a multiple of kProductRowStep rows, up to kMostProductRows, and one algorithm for
+// A launch has a multiple of kGemmRowStep rows, up to kMostGemmRows, and one algorithm for
 // its size: size s is up to 64 * 2^s rows.
-inline constexpr int kProductSizes = 8;
-inline constexpr int64_t kProductRowStep = 32;
-inline constexpr int64_t kSmallestProductRows = 64;
-inline constexpr int64_t kMostProductRows = kSmallestProductRows << (kProductSizes - 1);
+inline constexpr int kGemmSizes = 8;
+inline constexpr int64_t kGemmRowStep = 32;
+inline constexpr int64_t kSmallestGemmRows = 64;
+inline constexpr int64_t kMostGemmRows = kSmallestGemmRows << (kGemmSizes - 1);
 
-// REQUIRES: rows <= kMostProductRows.
-constexpr int ProductSizeOf(int64_t rows) {
+// REQUIRES: rows <= kMostGemmRows.
+constexpr int GemmSizeOf(int64_t rows) {
   int size = 0;
-  while (kSmallestProductRows << size < rows) ++size;
+  while (kSmallestGemmRows << size < rows) ++size;
   return size;
 }
 
-struct ProductPlan {
-  ProductShape shape;
+struct GemmPlan {
+  GemmShape shape;
   // Of sizes 0 to sizes - 1.
-  std::array<ProductAlgorithm, kProductSizes> algorithms;
+  std::array<GemmAlgorithm, kGemmSizes> algorithms;
   int sizes = 0;
   // Of the bits that all its algorithms give for rows that are the same everywhere: where these
   // differ, so do the results of two plans. Where they are equal, no difference is known.
   uint64_t bits = 0;
 
-  int64_t most_rows() const { return sizes == 0 ? 0 : kSmallestProductRows << (sizes - 1); }
+  int64_t most_rows() const { return sizes == 0 ? 0 : kSmallestGemmRows << (sizes - 1); }
 };
 
 // Device memory that nobody else uses meanwhile.
-struct ProductScratch {
+struct GemmScratch {
   char* memory = nullptr;
   int64_t bytes = 0;
 };
@@ -47,7 +47,7 @@ struct ProductScratch {
 // `scratch`: the fastest one of those that give, for the same rows, the bits of the library's first
 // algorithm for the smallest size, at every place in a launch, of a size's fewest and of its most
 // rows. The rows are such that what they give is all rounding, so any other order of summing shows,
-// also of what a product is added to. So a row's result depends neither on the number nor on the
+// also of what a GEMM is added to. So a row's result depends neither on the number nor on the
 // content of the rows beside it, nor on which algorithm happened to be the fastest. A size for
 // which there is no such algorithm ends the plan.
 //
@@ -57,12 +57,12 @@ struct ProductScratch {
 //
 // Waits for the stream. ResourceExhausted when not even the smallest launch fits into `scratch`;
 // Unavailable when the library has no algorithm for it; else CUDA's errors.
-absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductShape& shape,
-                                        const ProductScratch& scratch, Stream stream);
+absl::StatusOr<GemmPlan> PlanGemm(GemmLibrary& library, const GemmShape& shape,
+                                  const GemmScratch& scratch, Stream stream);
 
-// REQUIRES: operands.rows is a multiple of kProductRowStep up to plan.most_rows().
-ErrorCode LaunchProduct(ProductLibrary& library, const ProductPlan& plan,
-                        const ProductOperands& operands, Stream stream);
+// REQUIRES: operands.rows is a multiple of kGemmRowStep up to plan.most_rows().
+ErrorCode LaunchGemm(GemmLibrary& library, const GemmPlan& plan, const GemmOperands& operands,
+                     Stream stream);
 
 // Sets *different to 1 if rows [0, rows) of y are not repetitions of the `period` rows of
 // `expected`.
@@ -80,4 +80,4 @@ ErrorCode LaunchCompareRows(const CompareRowsParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda
 
-#endif  // CHORALE_KERNELS_CUDA_PRODUCTS_PRODUCT_PLAN_H_
+#endif  // CHORALE_KERNELS_CUDA_GEMM_GEMM_PLAN_H_

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/products/product_library.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 
 namespace chorale::kernels::cuda {
 namespace {

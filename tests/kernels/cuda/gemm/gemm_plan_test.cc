@@ -1,6 +1,6 @@
-// Products by cuBLASLt, or by what stands in for it on the emulator: opening it, the choice of
+// GEMMs by cuBLASLt, or by what stands in for it on the emulator: opening it, the choice of
 // algorithms, and results.
-#include "kernels/cuda/products/product_plan.h"
+#include "kernels/cuda/gemm/gemm_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/layout/matrix.h"
-#include "kernels/cuda/products/product_library.h"
 #include "tests/kernels/cuda/device_test.h"
-#include "tests/kernels/cuda/products/cublaslt_path.h"
+#include "tests/kernels/cuda/gemm/cublaslt_path.h"
 #include "tests/kernels/simd_targets.h"
 #include "tests/kernels/tensor_matchers.h"
 
@@ -30,29 +30,27 @@ std::vector<uint16_t> ToBits(const std::vector<float>& values) {
   return bits;
 }
 
-class ProductTest : public DeviceTest {
+class GemmTest : public DeviceTest {
  protected:
   void SetUp() override {
     DeviceTest::SetUp();
     if (IsSkipped()) return;
-    absl::StatusOr<std::unique_ptr<ProductLibrary>> library = ProductLibrary::Open(CublasLtPath());
+    absl::StatusOr<std::unique_ptr<GemmLibrary>> library = GemmLibrary::Open(CublasLtPath());
     if (!library.ok()) GTEST_SKIP() << library.status();
     library_ = *std::move(library);
     scratch_ = DeviceArray<char>(64 << 20);
   }
 
-  ProductScratch Scratch() const {
-    return {scratch_.data(), static_cast<int64_t>(scratch_.size())};
-  }
+  GemmScratch Scratch() const { return {scratch_.data(), static_cast<int64_t>(scratch_.size())}; }
 
-  std::unique_ptr<ProductLibrary> library_;
+  std::unique_ptr<GemmLibrary> library_;
   DeviceArray<char> scratch_;
 };
 
-// A random product, its float64 result, and the bits of a launch of its first rows.
+// A random GEMM, its float64 result, and the bits of a launch of its first rows.
 class Product {
  public:
-  Product(const ProductShape& shape, int64_t rows)
+  Product(const GemmShape& shape, int64_t rows)
       : shape_(shape),
         rows_(rows),
         x_(ToBits(RandomTensor(rows * shape.inputs, 1))),
@@ -61,17 +59,17 @@ class Product {
         device_x_(x_),
         device_weight_(weight_) {}
 
-  std::vector<float> Run(ProductLibrary& library, const ProductPlan& plan, int64_t rows,
+  std::vector<float> Run(GemmLibrary& library, const GemmPlan& plan, int64_t rows,
                          Stream stream) const {
-    const bool bf16 = shape_.result == ProductResult::kBf16;
+    const bool bf16 = shape_.result == GemmResult::kBf16;
     const DeviceArray<float> y(before_);
     const DeviceArray<uint16_t> rounded(before_.size());
-    ExpectSuccess(LaunchProduct(library, plan,
-                                {.x = device_x_.data(),
-                                 .weight = device_weight_.data(),
-                                 .y = bf16 ? static_cast<void*>(rounded.data()) : y.data(),
-                                 .rows = rows},
-                                stream),
+    ExpectSuccess(LaunchGemm(library, plan,
+                             {.x = device_x_.data(),
+                              .weight = device_weight_.data(),
+                              .y = bf16 ? static_cast<void*>(rounded.data()) : y.data(),
+                              .rows = rows},
+                             stream),
                   "multiplying");
     std::vector<float> result = y.ToHost(stream);
     const std::vector<uint16_t> bits = rounded.ToHost(stream);
@@ -84,7 +82,7 @@ class Product {
     std::vector<float> expected;
     for (int64_t row = 0; row < rows_; ++row) {
       for (int64_t o = 0; o < shape_.outputs; ++o) {
-        double sum = shape_.result == ProductResult::kAdd ? before_[row * shape_.outputs + o] : 0;
+        double sum = shape_.result == GemmResult::kAdd ? before_[row * shape_.outputs + o] : 0;
         for (int64_t i = 0; i < shape_.inputs; ++i) {
           sum += static_cast<double>(FromBf16(x_[row * shape_.inputs + i])) *
                  FromBf16(weight_[o * shape_.inputs + i]);
@@ -96,7 +94,7 @@ class Product {
   }
 
  private:
-  const ProductShape shape_;
+  const GemmShape shape_;
   const int64_t rows_;
   const std::vector<uint16_t> x_, weight_;
   const std::vector<float> before_;
@@ -104,18 +102,17 @@ class Product {
 };
 
 // Near float64, and a row has the same bits in launches of every size.
-TEST_F(ProductTest, ARowHasTheSameBitsInLaunchesOfAllSizes) {
+TEST_F(GemmTest, ARowHasTheSameBitsInLaunchesOfAllSizes) {
   constexpr int64_t kRows = 256;
-  for (const ProductResult result :
-       {ProductResult::kBf16, ProductResult::kFloat, ProductResult::kAdd}) {
-    const ProductShape shape = {.inputs = 72, .outputs = 40, .result = result};
+  for (const GemmResult result : {GemmResult::kBf16, GemmResult::kFloat, GemmResult::kAdd}) {
+    const GemmShape shape = {.inputs = 72, .outputs = 40, .result = result};
     const Product product(shape, kRows);
-    const absl::StatusOr<ProductPlan> plan = PlanProduct(*library_, shape, Scratch(), stream_);
+    const absl::StatusOr<GemmPlan> plan = PlanGemm(*library_, shape, Scratch(), stream_);
     ASSERT_TRUE(plan.ok()) << plan.status();
     ASSERT_GE(plan->most_rows(), kRows);
     const std::vector<float> all = product.Run(*library_, *plan, kRows, stream_);
     const Tolerance tolerance =
-        result == ProductResult::kBf16 ? Tolerance{1e-5, 4e-3} : Tolerance{1e-5, 1e-5};
+        result == GemmResult::kBf16 ? Tolerance{1e-5, 4e-3} : Tolerance{1e-5, 1e-5};
     EXPECT_THAT(all, TensorNear(product.Expected(), tolerance));
     for (const int64_t rows : {32, 64, 96, 128, 160}) {
       const std::vector<float> some = product.Run(*library_, *plan, rows, stream_);
@@ -127,17 +124,17 @@ TEST_F(ProductTest, ARowHasTheSameBitsInLaunchesOfAllSizes) {
 }
 
 // Passes all on to another library, and fails when it is told to.
-class FailingLibrary : public ProductLibrary {
+class FailingLibrary : public GemmLibrary {
  public:
-  explicit FailingLibrary(ProductLibrary& library) : library_(library) {}
+  explicit FailingLibrary(GemmLibrary& library) : library_(library) {}
 
   std::string description() const override { return "a library that fails"; }
   int64_t most_rows() const override { return library_.most_rows(); }
-  std::vector<ProductAlgorithm> Algorithms(const ProductShape& shape, int64_t rows) override {
-    return has_algorithms ? library_.Algorithms(shape, rows) : std::vector<ProductAlgorithm>();
+  std::vector<GemmAlgorithm> Algorithms(const GemmShape& shape, int64_t rows) override {
+    return has_algorithms ? library_.Algorithms(shape, rows) : std::vector<GemmAlgorithm>();
   }
-  ErrorCode Multiply(const ProductShape& shape, const ProductAlgorithm& algorithm,
-                     const ProductOperands& operands, Stream stream) override {
+  ErrorCode Multiply(const GemmShape& shape, const GemmAlgorithm& algorithm,
+                     const GemmOperands& operands, Stream stream) override {
     const int product = products++;
     if (product < first_failure || product >= first_failure + failures) {
       return library_.Multiply(shape, algorithm, operands, stream);
@@ -152,26 +149,26 @@ class FailingLibrary : public ProductLibrary {
   ErrorCode error = 999;
 
  private:
-  ProductLibrary& library_;
+  GemmLibrary& library_;
 };
 
-TEST_F(ProductTest, OnlyWhatIsNotSupportedMakesWayForAnotherFirstAlgorithm) {
-  const ProductShape shape = {.inputs = 64, .outputs = 16};
-  const auto plan = [&](ProductLibrary& library) {
-    return PlanProduct(library, shape, Scratch(), stream_);
+TEST_F(GemmTest, OnlyWhatIsNotSupportedMakesWayForAnotherFirstAlgorithm) {
+  const GemmShape shape = {.inputs = 64, .outputs = 16};
+  const auto plan = [&](GemmLibrary& library) {
+    return PlanGemm(library, shape, Scratch(), stream_);
   };
   FailingLibrary none(*library_);
   none.has_algorithms = false;
   EXPECT_TRUE(absl::IsUnavailable(plan(none).status())) << plan(none).status();
   FailingLibrary unsupported(*library_);
   unsupported.first_failure = 0;
-  unsupported.error = kProductNotSupported;
+  unsupported.error = kGemmNotSupported;
   EXPECT_TRUE(absl::IsUnavailable(plan(unsupported).status())) << plan(unsupported).status();
   FailingLibrary broken(*library_);
   broken.first_failure = 0;
   EXPECT_TRUE(absl::IsInternal(plan(broken).status())) << plan(broken).status();
   // Not even where it fails but once, when it is compared with itself: the emulator's first one is
-  // not supported, and its second one begins with product 1.
+  // not supported, and its second one begins with GEMM 1.
   FailingLibrary unsteady(*library_);
   unsteady.first_failure = 2;
   unsteady.failures = 1;
@@ -179,14 +176,14 @@ TEST_F(ProductTest, OnlyWhatIsNotSupportedMakesWayForAnotherFirstAlgorithm) {
 }
 
 // Failures of others than the first algorithm cost speed at most.
-TEST_F(ProductTest, APlanEndsWithTheSizeAtWhichNothingWorks) {
-  const ProductShape shape = {.inputs = 64, .outputs = 16};
+TEST_F(GemmTest, APlanEndsWithTheSizeAtWhichNothingWorks) {
+  const GemmShape shape = {.inputs = 64, .outputs = 16};
   FailingLibrary counting(*library_);
-  const absl::StatusOr<ProductPlan> whole = PlanProduct(counting, shape, Scratch(), stream_);
+  const absl::StatusOr<GemmPlan> whole = PlanGemm(counting, shape, Scratch(), stream_);
   ASSERT_TRUE(whole.ok()) << whole.status();
   FailingLibrary failing(*library_);
   failing.first_failure = counting.products / 2;
-  const absl::StatusOr<ProductPlan> part = PlanProduct(failing, shape, Scratch(), stream_);
+  const absl::StatusOr<GemmPlan> part = PlanGemm(failing, shape, Scratch(), stream_);
   ASSERT_TRUE(part.ok()) << part.status();
   EXPECT_GE(part->sizes, 1);
   EXPECT_LT(part->sizes, whole->sizes);
@@ -194,68 +191,66 @@ TEST_F(ProductTest, APlanEndsWithTheSizeAtWhichNothingWorks) {
 }
 
 // A library of the one algorithm of another one that is to be shown.
-class OneAlgorithm : public ProductLibrary {
+class OneAlgorithm : public GemmLibrary {
  public:
-  OneAlgorithm(ProductLibrary& library, uint64_t algorithm)
+  OneAlgorithm(GemmLibrary& library, uint64_t algorithm)
       : library_(library), algorithm_{{algorithm}} {}
 
   std::string description() const override { return "a library of one algorithm"; }
   int64_t most_rows() const override { return library_.most_rows(); }
-  std::vector<ProductAlgorithm> Algorithms(const ProductShape& /*shape*/,
-                                           int64_t /*rows*/) override {
+  std::vector<GemmAlgorithm> Algorithms(const GemmShape& /*shape*/, int64_t /*rows*/) override {
     return {algorithm_};
   }
-  ErrorCode Multiply(const ProductShape& shape, const ProductAlgorithm& algorithm,
-                     const ProductOperands& operands, Stream stream) override {
+  ErrorCode Multiply(const GemmShape& shape, const GemmAlgorithm& algorithm,
+                     const GemmOperands& operands, Stream stream) override {
     return library_.Multiply(shape, algorithm, operands, stream);
   }
 
  private:
-  ProductLibrary& library_;
-  const ProductAlgorithm algorithm_;
+  GemmLibrary& library_;
+  const GemmAlgorithm algorithm_;
 };
 
 // Another order of summing has other ones.
-TEST_F(ProductTest, BitsAreThoseOfTheAlgorithm) {
+TEST_F(GemmTest, BitsAreThoseOfTheAlgorithm) {
   if (LinkedDevice() != DeviceKind::kEmulator) GTEST_SKIP() << "the emulator has such ones";
   constexpr uint64_t kInOrder = 1, kAlsoInOrder = 2, kInHalves = 3, kFromY = 6;  // as there
-  for (const ProductResult result : {ProductResult::kBf16, ProductResult::kAdd}) {
-    const ProductShape shape = {.inputs = 64, .outputs = 16, .result = result};
+  for (const GemmResult result : {GemmResult::kBf16, GemmResult::kAdd}) {
+    const GemmShape shape = {.inputs = 64, .outputs = 16, .result = result};
     const auto bits = [&](uint64_t algorithm) {
       OneAlgorithm library(*library_, algorithm);
-      const absl::StatusOr<ProductPlan> plan = PlanProduct(library, shape, Scratch(), stream_);
+      const absl::StatusOr<GemmPlan> plan = PlanGemm(library, shape, Scratch(), stream_);
       EXPECT_TRUE(plan.ok()) << plan.status();
       return plan.ok() ? plan->bits : 0;
     };
     EXPECT_EQ(bits(kInOrder), bits(kAlsoInOrder));
     EXPECT_NE(bits(kInOrder), bits(kInHalves));
-    if (result == ProductResult::kAdd) {
+    if (result == GemmResult::kAdd) {
       EXPECT_NE(bits(kInOrder), bits(kFromY));
     }
   }
 }
 
-TEST_F(ProductTest, BitsAreThoseOfTheProduct) {
-  const auto bits = [&](const ProductShape& shape) {
-    const absl::StatusOr<ProductPlan> plan = PlanProduct(*library_, shape, Scratch(), stream_);
+TEST_F(GemmTest, BitsAreThoseOfTheProduct) {
+  const auto bits = [&](const GemmShape& shape) {
+    const absl::StatusOr<GemmPlan> plan = PlanGemm(*library_, shape, Scratch(), stream_);
     return plan.ok() ? plan->bits : 0;
   };
-  const ProductShape shape = {.inputs = 64, .outputs = 16};
+  const GemmShape shape = {.inputs = 64, .outputs = 16};
   EXPECT_NE(bits(shape), 0);
   EXPECT_EQ(bits(shape), bits(shape));
   EXPECT_NE(bits(shape), bits({.inputs = 72, .outputs = 16}));
 }
 
 // Not even for one whose results are rounded to bf16, where few sums show their last bits.
-TEST_F(ProductTest, AnAlgorithmWithOtherBitsIsNotTaken) {
+TEST_F(GemmTest, AnAlgorithmWithOtherBitsIsNotTaken) {
   if (LinkedDevice() != DeviceKind::kEmulator) GTEST_SKIP() << "the emulator has such ones";
-  const auto has_the_bits = [](const ProductAlgorithm& algorithm) {
-    return algorithm.data[0] == 1 || algorithm.data[0] == 2;  // products_emulated.cc
+  const auto has_the_bits = [](const GemmAlgorithm& algorithm) {
+    return algorithm.data[0] == 1 || algorithm.data[0] == 2;  // gemms_emulated.cc
   };
-  for (const ProductResult result :
-       {ProductResult::kBf16, ProductResult::kFloat, ProductResult::kAdd}) {
-    const ProductShape shape = {.inputs = 64, .outputs = 16, .result = result};
-    const absl::StatusOr<ProductPlan> plan = PlanProduct(*library_, shape, Scratch(), stream_);
+  for (const GemmResult result : {GemmResult::kBf16, GemmResult::kFloat, GemmResult::kAdd}) {
+    const GemmShape shape = {.inputs = 64, .outputs = 16, .result = result};
+    const absl::StatusOr<GemmPlan> plan = PlanGemm(*library_, shape, Scratch(), stream_);
     ASSERT_TRUE(plan.ok()) << plan.status();
     ASSERT_EQ(plan->sizes, 3);
     ASSERT_FALSE(has_the_bits(library_->Algorithms(shape, 256).front()));
@@ -265,29 +260,29 @@ TEST_F(ProductTest, AnAlgorithmWithOtherBitsIsNotTaken) {
   }
 }
 
-TEST_F(ProductTest, ScratchLimitsTheLargestLaunch) {
-  const ProductShape shape = {.inputs = 64, .outputs = 64};
+TEST_F(GemmTest, ScratchLimitsTheLargestLaunch) {
+  const GemmShape shape = {.inputs = 64, .outputs = 64};
   // The weight, x, y and the expected result of 64 rows, without padding.
   const int64_t of_64 = 2 * 64 * 64 * 2 + 2 * 64 * 64 * 4 + 256;
   const int64_t of_128 = of_64 + 64 * 64 * (2 + 4);
   for (const auto& [bytes, rows] :
        {std::pair<int64_t, int64_t>{of_64, 64}, {of_128 - 1, 64}, {of_128, 128}}) {
-    const absl::StatusOr<ProductPlan> plan =
-        PlanProduct(*library_, shape, {scratch_.data(), bytes}, stream_);
+    const absl::StatusOr<GemmPlan> plan =
+        PlanGemm(*library_, shape, {scratch_.data(), bytes}, stream_);
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_EQ(plan->most_rows(), rows);
   }
   const absl::Status status =
-      PlanProduct(*library_, shape, {scratch_.data(), of_64 - 1}, stream_).status();
+      PlanGemm(*library_, shape, {scratch_.data(), of_64 - 1}, stream_).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(of_64, " bytes to measure")));
 }
 
-TEST(ProductSizeTest, IsTheSmallestThatHoldsTheRows) {
-  EXPECT_EQ(ProductSizeOf(32), 0);
-  EXPECT_EQ(ProductSizeOf(64), 0);
-  EXPECT_EQ(ProductSizeOf(96), 1);
-  EXPECT_EQ(ProductSizeOf(kMostProductRows), kProductSizes - 1);
+TEST(GemmSizeTest, IsTheSmallestThatHoldsTheRows) {
+  EXPECT_EQ(GemmSizeOf(32), 0);
+  EXPECT_EQ(GemmSizeOf(64), 0);
+  EXPECT_EQ(GemmSizeOf(96), 1);
+  EXPECT_EQ(GemmSizeOf(kMostGemmRows), kGemmSizes - 1);
 }
 
 TEST(OpenCublasLtTest, SaysWhatIsWrong) {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/products/product_plan.h"
+#include "kernels/cuda/gemm/gemm_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,22 +22,22 @@ namespace {
 
 constexpr int64_t kAlignment = 256;
 
-int64_t ResultBytes(const ProductShape& shape) {
-  return shape.outputs * (shape.result == ProductResult::kBf16 ? int64_t{2} : int64_t{4});
+int64_t ResultBytes(const GemmShape& shape) {
+  return shape.outputs * (shape.result == GemmResult::kBf16 ? int64_t{2} : int64_t{4});
 }
 
 int64_t FewestRows(int size) {
-  return (size == 0 ? 0 : kSmallestProductRows << (size - 1)) + kProductRowStep;
+  return (size == 0 ? 0 : kSmallestGemmRows << (size - 1)) + kGemmRowStep;
 }
 
 // How the scratch is divided for launches of up to `rows` rows.
 struct ScratchLayout {
-  ScratchLayout(const ProductShape& shape, int64_t rows) {
+  ScratchLayout(const GemmShape& shape, int64_t rows) {
     ArenaLayout arena(kAlignment);
     weight = arena.Take<uint16_t>(int64_t{shape.outputs} * shape.inputs);
     x = arena.Take<uint16_t>(rows * shape.inputs);
     y = arena.Take<char>(rows * ResultBytes(shape));
-    expected = arena.Take<char>(kSmallestProductRows * ResultBytes(shape));
+    expected = arena.Take<char>(kSmallestGemmRows * ResultBytes(shape));
     different = arena.Take<uint32_t>(1);
     bytes = arena.bytes();
   }
@@ -94,38 +94,38 @@ std::vector<uint16_t> CancellingRows(const std::vector<int32_t>& order, int64_t 
 
 class Planner {
  public:
-  Planner(ProductLibrary& library, const ProductShape& shape, const ProductScratch& scratch,
-          int sizes, Stream stream)
+  Planner(GemmLibrary& library, const GemmShape& shape, const GemmScratch& scratch, int sizes,
+          Stream stream)
       : library_(library),
         shape_(shape),
         memory_(scratch.memory),
-        layout_(shape, kSmallestProductRows << (sizes - 1)),
+        layout_(shape, kSmallestGemmRows << (sizes - 1)),
         stream_(stream) {}
 
   // Fills x, of launches up to the largest size, and the weight with repetitions of a few rows.
   absl::Status FillOperands(int sizes) {
     const std::vector<int32_t> order = ShuffledInputs(shape_.inputs);
-    RETURN_IF_ERROR(Repeat(CancellingRows(order, kSmallestProductRows, -1, 2),
-                           kSmallestProductRows << (sizes - 1), layout_.x.At(memory_)));
-    return Repeat(CancellingRows(order, kSmallestProductRows, 1, 3), shape_.outputs,
+    RETURN_IF_ERROR(Repeat(CancellingRows(order, kSmallestGemmRows, -1, 2),
+                           kSmallestGemmRows << (sizes - 1), layout_.x.At(memory_)));
+    return Repeat(CancellingRows(order, kSmallestGemmRows, 1, 3), shape_.outputs,
                   layout_.weight.At(memory_));
   }
 
   // Those of `candidates` that give the expected bits. What is expected is the result of the first
   // one that is supported, in the smallest launch.
-  absl::StatusOr<std::vector<ProductAlgorithm>> Agreeing(
-      const std::vector<ProductAlgorithm>& candidates, int size) {
-    std::vector<ProductAlgorithm> agreeing;
-    for (const ProductAlgorithm& candidate : candidates) {
+  absl::StatusOr<std::vector<GemmAlgorithm>> Agreeing(const std::vector<GemmAlgorithm>& candidates,
+                                                      int size) {
+    std::vector<GemmAlgorithm> agreeing;
+    for (const GemmAlgorithm& candidate : candidates) {
       if (std::find(agreeing.begin(), agreeing.end(), candidate) != agreeing.end()) continue;
       const bool is_first = size == 0 && agreeing.empty();
       if (is_first) {
         ASSIGN_OR_RETURN(const ErrorCode error,
-                         Run(candidate, kSmallestProductRows, layout_.expected.At(memory_)));
-        if (error == kProductNotSupported) continue;
+                         Run(candidate, kSmallestGemmRows, layout_.expected.At(memory_)));
+        if (error == kGemmNotSupported) continue;
         RETURN_IF_ERROR(ToStatus(error, "the library's first algorithm"));
       }
-      absl::StatusOr<bool> agrees = Agrees(candidate, kSmallestProductRows << size, is_first);
+      absl::StatusOr<bool> agrees = Agrees(candidate, kSmallestGemmRows << size, is_first);
       if (agrees.ok() && *agrees) agrees = Agrees(candidate, FewestRows(size), is_first);
       RETURN_IF_ERROR(agrees.status());
       if (*agrees) agreeing.push_back(candidate);
@@ -134,14 +134,13 @@ class Planner {
   }
 
   // Of algorithms for the most rows of a size; nothing if none works any more.
-  absl::StatusOr<std::optional<ProductAlgorithm>> Fastest(
-      const std::vector<ProductAlgorithm>& algorithms, int size) {
+  absl::StatusOr<std::optional<GemmAlgorithm>> Fastest(const std::vector<GemmAlgorithm>& algorithms,
+                                                       int size) {
     std::vector<absl::Duration> best(algorithms.size(), absl::InfiniteDuration());
     constexpr int kRounds = 3;  // in turns, so that a change of the clocks meets all
     for (int round = 0; round < kRounds; ++round) {
       for (size_t i = 0; i < algorithms.size(); ++i) {
-        ASSIGN_OR_RETURN(const absl::Duration time,
-                         Time(algorithms[i], kSmallestProductRows << size));
+        ASSIGN_OR_RETURN(const absl::Duration time, Time(algorithms[i], kSmallestGemmRows << size));
         best[i] = std::min(best[i], time);
       }
     }
@@ -152,7 +151,7 @@ class Planner {
 
   // Of the expected bits, by FNV-1a.
   absl::StatusOr<uint64_t> HashExpected() {
-    std::vector<uint8_t> bytes(kSmallestProductRows * ResultBytes(shape_));
+    std::vector<uint8_t> bytes(kSmallestGemmRows * ResultBytes(shape_));
     for (const ErrorCode error : {CopyToHost(bytes.data(), layout_.expected.At(memory_),
                                              static_cast<int64_t>(bytes.size()), stream_),
                                   Synchronize(stream_)}) {
@@ -166,9 +165,9 @@ class Planner {
  private:
   // Whether `algorithm` gives the expected bits for so many rows. For the first one, the library's
   // failures are errors.
-  absl::StatusOr<bool> Agrees(const ProductAlgorithm& algorithm, int64_t rows, bool is_first) {
+  absl::StatusOr<bool> Agrees(const GemmAlgorithm& algorithm, int64_t rows, bool is_first) {
     ASSIGN_OR_RETURN(const ErrorCode multiplied, Run(algorithm, rows, layout_.y.At(memory_)));
-    if (is_first && multiplied != kProductNotSupported) {
+    if (is_first && multiplied != kGemmNotSupported) {
       RETURN_IF_ERROR(ToStatus(multiplied, "the library's first algorithm"));
     }
     if (multiplied != 0) return false;
@@ -179,7 +178,7 @@ class Planner {
         .different = on_device,
         .rows = rows,
         .row_words = static_cast<int32_t>(ResultBytes(shape_) / 4),
-        .period = static_cast<int32_t>(kSmallestProductRows)};
+        .period = static_cast<int32_t>(kSmallestGemmRows)};
     uint32_t different = 0;
     for (const ErrorCode error :
          {ClearDevice(on_device, sizeof(different), stream_), LaunchCompareRows(params, stream_),
@@ -190,7 +189,7 @@ class Planner {
   }
 
   // Infinite for one that fails.
-  absl::StatusOr<absl::Duration> Time(const ProductAlgorithm& algorithm, int64_t rows) {
+  absl::StatusOr<absl::Duration> Time(const GemmAlgorithm& algorithm, int64_t rows) {
     constexpr int kLaunches = 10;
     RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "timing a product"));
     const absl::Time start = MonotonicNow();
@@ -203,8 +202,8 @@ class Planner {
   }
 
   absl::Status Repeat(const std::vector<uint16_t>& rows, int64_t count, uint16_t* to) {
-    for (int64_t first = 0; first < count; first += kSmallestProductRows) {
-      const int64_t elements = std::min(kSmallestProductRows, count - first) * shape_.inputs;
+    for (int64_t first = 0; first < count; first += kSmallestGemmRows) {
+      const int64_t elements = std::min(kSmallestGemmRows, count - first) * shape_.inputs;
       RETURN_IF_ERROR(
           ToStatus(CopyToDevice(to + first * shape_.inputs, rows.data(),
                                 elements * static_cast<int64_t>(sizeof(uint16_t)), stream_),
@@ -213,36 +212,35 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // The library's answer. A product that is added is added twice: the second time to what is not
+  // The library's answer. A GEMM that is added is added twice: the second time to what is not
   // zero, so that it shows where in the sum an algorithm puts that.
-  absl::StatusOr<ErrorCode> Run(const ProductAlgorithm& algorithm, int64_t rows, char* y) {
+  absl::StatusOr<ErrorCode> Run(const GemmAlgorithm& algorithm, int64_t rows, char* y) {
     RETURN_IF_ERROR(ToStatus(ClearDevice(y, rows * ResultBytes(shape_), stream_), "clearing"));
     ErrorCode error = Multiply(algorithm, rows, y);
-    if (error == 0 && shape_.result == ProductResult::kAdd) error = Multiply(algorithm, rows, y);
+    if (error == 0 && shape_.result == GemmResult::kAdd) error = Multiply(algorithm, rows, y);
     RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "trying a product"));
     return error;
   }
 
-  ErrorCode Multiply(const ProductAlgorithm& algorithm, int64_t rows, char* y) {
+  ErrorCode Multiply(const GemmAlgorithm& algorithm, int64_t rows, char* y) {
     return library_.Multiply(
         shape_, algorithm,
         {.x = layout_.x.At(memory_), .weight = layout_.weight.At(memory_), .y = y, .rows = rows},
         stream_);
   }
 
-  ProductLibrary& library_;
-  const ProductShape shape_;
+  GemmLibrary& library_;
+  const GemmShape shape_;
   char* const memory_;
   const ScratchLayout layout_;
   const Stream stream_;
 };
 
 // Sizes that pay and whose operands fit.
-int SizesThatFit(const ProductLibrary& library, const ProductShape& shape,
-                 const ProductScratch& scratch) {
+int SizesThatFit(const GemmLibrary& library, const GemmShape& shape, const GemmScratch& scratch) {
   int sizes = 0;
-  while (sizes < kProductSizes && kSmallestProductRows << sizes <= library.most_rows() &&
-         ScratchLayout(shape, kSmallestProductRows << sizes).bytes <= scratch.bytes) {
+  while (sizes < kGemmSizes && kSmallestGemmRows << sizes <= library.most_rows() &&
+         ScratchLayout(shape, kSmallestGemmRows << sizes).bytes <= scratch.bytes) {
     ++sizes;
   }
   return sizes;
@@ -250,26 +248,23 @@ int SizesThatFit(const ProductLibrary& library, const ProductShape& shape,
 
 }  // namespace
 
-absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductShape& shape,
-                                        const ProductScratch& scratch, Stream stream) {
+absl::StatusOr<GemmPlan> PlanGemm(GemmLibrary& library, const GemmShape& shape,
+                                  const GemmScratch& scratch, Stream stream) {
   const int sizes = SizesThatFit(library, shape, scratch);
   if (sizes == 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "a GEMM of ", kSmallestProductRows, " rows with ", shape.inputs, " inputs and ",
-        shape.outputs, " outputs needs ", ScratchLayout(shape, kSmallestProductRows).bytes,
+        "a GEMM of ", kSmallestGemmRows, " rows with ", shape.inputs, " inputs and ", shape.outputs,
+        " outputs needs ", ScratchLayout(shape, kSmallestGemmRows).bytes,
         " bytes to measure, but the workspace has ", scratch.bytes));
   }
   Planner planner(library, shape, scratch, sizes, stream);
   RETURN_IF_ERROR(planner.FillOperands(sizes));
-  ProductPlan plan = {.shape = shape, .algorithms = {}};
+  GemmPlan plan = {.shape = shape, .algorithms = {}};
   for (int size = 0; size < sizes; ++size) {
-    std::vector<ProductAlgorithm> candidates =
-        library.Algorithms(shape, kSmallestProductRows << size);
+    std::vector<GemmAlgorithm> candidates = library.Algorithms(shape, kSmallestGemmRows << size);
     if (size > 0) candidates.push_back(plan.algorithms[size - 1]);
-    ASSIGN_OR_RETURN(const std::vector<ProductAlgorithm> agreeing,
-                     planner.Agreeing(candidates, size));
-    ASSIGN_OR_RETURN(const std::optional<ProductAlgorithm> fastest,
-                     planner.Fastest(agreeing, size));
+    ASSIGN_OR_RETURN(const std::vector<GemmAlgorithm> agreeing, planner.Agreeing(candidates, size));
+    ASSIGN_OR_RETURN(const std::optional<GemmAlgorithm> fastest, planner.Fastest(agreeing, size));
     if (!fastest.has_value()) break;
     plan.algorithms[size] = *fastest;
     plan.sizes = size + 1;
@@ -284,10 +279,9 @@ absl::StatusOr<ProductPlan> PlanProduct(ProductLibrary& library, const ProductSh
                                              " outputs on this GPU"));
 }
 
-ErrorCode LaunchProduct(ProductLibrary& library, const ProductPlan& plan,
-                        const ProductOperands& operands, Stream stream) {
-  return library.Multiply(plan.shape, plan.algorithms[ProductSizeOf(operands.rows)], operands,
-                          stream);
+ErrorCode LaunchGemm(GemmLibrary& library, const GemmPlan& plan, const GemmOperands& operands,
+                     Stream stream) {
+  return library.Multiply(plan.shape, plan.algorithms[GemmSizeOf(operands.rows)], operands, stream);
 }
 
 }  // namespace chorale::kernels::cuda

@@ -17,15 +17,15 @@
 #include "kernels/cuda/ptx/warp.cuh"
 #include "kernels/cuda/runtime/kernel_registry.h"
 #include "kernels/cuda/runtime/launch.h"
-#include "kernels/cuda/wide/wide_rows.h"
+#include "kernels/cuda/unfused/unfused_rows.h"
 
 namespace chorale::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 
-// Index of a block in x, counted from the last: kernels that follow a product begin where it has
-// written last, which L2 still holds, and end where the next product begins to read.
+// Index of a block in x, counted from the last: kernels that follow a GEMM begin where it has
+// written last, which L2 still holds, and end where the next GEMM begins to read.
 __device__ __forceinline__ int ReversedBlock() {
   return static_cast<int>(gridDim.x) - 1 - static_cast<int>(blockIdx.x);
 }
@@ -393,7 +393,7 @@ ErrorCode LoadQuads(int shared_bytes) {
 
 }  // namespace
 
-ErrorCode LoadWideRowsKernels(int shared_bytes) {
+ErrorCode LoadUnfusedRowsKernels(int shared_bytes) {
   for (const ErrorCode error :
        {LoadQuads<NormalizeKernels>(shared_bytes), LoadQuads<HeadPartsKernels>(shared_bytes),
         LoadKernel(&CombinePartialsKernel, shared_bytes), LoadKernel(&GeluRowsKernel, shared_bytes),

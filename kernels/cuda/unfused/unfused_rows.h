@@ -1,22 +1,22 @@
-// What the unfused form of a layer does between its products (products/product_library.h). In this
+// What the unfused form of a layer does between its GEMMs (gemm/gemm_library.h). In this
 // form a layer is a sequence of launches, for models whose rows do not fit on the chip (layer/):
 //
 //   attention                     attended [rows, H Dh] bf16, by attention/ or CombinePartials
-//   x += Wo attended              product
+//   x += Wo attended              GEMM
 //   NormalizeRows                 x = LN2(x); z = x in bf16
-//   hidden = W1 z                 product, bf16
+//   hidden = W1 z                 GEMM, bf16
 //   GeluRows                      hidden = gelu(hidden + b1)
-//   x += W2 hidden                product
+//   x += W2 hidden                GEMM
 //   NormalizeRows                 x = LN3(x + b2); z
-//   x += P z                      product; from here on it is the next layer's
+//   x += P z                      GEMM; from here on it is the next layer's
 //   NormalizeRows                 x = LN1(x); z
-//   qkv = (Wq over Wk over Wv) z  product, bf16
+//   qkv = (Wq over Wk over Wv) z  GEMM, bf16
 //   StoreKv                       K and V into context or buffer; q stays in qkv
 //
 // Rows are those of tiles (layout/tile.h); a row's result depends on its own data alone. Rows that
 // are not in use are computed like the others, from whatever is in memory, and never read.
-#ifndef CHORALE_KERNELS_CUDA_WIDE_WIDE_ROWS_H_
-#define CHORALE_KERNELS_CUDA_WIDE_WIDE_ROWS_H_
+#ifndef CHORALE_KERNELS_CUDA_UNFUSED_UNFUSED_ROWS_H_
+#define CHORALE_KERNELS_CUDA_UNFUSED_UNFUSED_ROWS_H_
 
 #include <cstdint>
 
@@ -100,4 +100,4 @@ ErrorCode LaunchStoreKv(const StoreKvParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda
 
-#endif  // CHORALE_KERNELS_CUDA_WIDE_WIDE_ROWS_H_
+#endif  // CHORALE_KERNELS_CUDA_UNFUSED_UNFUSED_ROWS_H_

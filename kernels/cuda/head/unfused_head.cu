@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/head/head_layout.h"
 #include "kernels/cuda/head/head_rows.cuh"
-#include "kernels/cuda/head/wide_head.h"
+#include "kernels/cuda/head/unfused_head.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/gelu.cuh"
@@ -16,14 +16,14 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-struct WideHeadKernelParams {
+struct UnfusedHeadKernelParams {
   HeadKernelParams kernel;
   const float* h;
 };
 
 // A warp's work on one chunk of the hidden layer: its output tile, and its k-split of the chunk.
 __device__ __forceinline__ HeadWarpTask ChunkTaskOf(const HeadMap& map, int chunk) {
-  constexpr int kChunkSteps = kWideHeadChunk / kHeadInputs;
+  constexpr int kChunkSteps = kUnfusedHeadChunk / kHeadInputs;
   const int warp = WarpIndex();
   const int tile = warp & (map.tiles_per_pass - 1);
   const int split = warp >> map.tile_bits;
@@ -40,11 +40,11 @@ __device__ __forceinline__ HeadWarpTask ChunkTaskOf(const HeadMap& map, int chun
 }
 
 // hidden = gelu(h + b1) of a block's rows and one chunk, as MultiplyTask reads it.
-__device__ __forceinline__ void LoadHidden(const WideHeadKernelParams& params, const float* h,
+__device__ __forceinline__ void LoadHidden(const UnfusedHeadKernelParams& params, const float* h,
                                            int first, char* shared) {
   const HeadParams& p = params.kernel.head;
   float* const hidden = params.kernel.shared.hidden.At(shared);
-  const int quads = min(kWideHeadChunk, p.shape.hidden - first) / 4;
+  const int quads = min(kUnfusedHeadChunk, p.shape.hidden - first) / 4;
 #pragma unroll 4
   for (int i = ThreadIndex(); i < kHeadRows * quads; i += kHeadThreads) {
     const int row = i / quads;
@@ -83,7 +83,7 @@ __device__ __forceinline__ void AddPartials(const HeadKernelParams& params, int 
 //
 // -inf: as HeadKernel.
 __global__ void __launch_bounds__(kHeadThreads, 2)
-    WideHeadKernel(const __grid_constant__ WideHeadKernelParams params) {
+    UnfusedHeadKernel(const __grid_constant__ UnfusedHeadKernelParams params) {
   GridDepLaunch();
   const HeadKernelParams& kernel = params.kernel;
   const HeadParams& p = kernel.head;
@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
   const float* const h = params.h + static_cast<int64_t>(blockIdx.x) * kHeadRows *
                                         static_cast<int64_t>(p.shape.hidden);
 #pragma unroll 1
-  for (int chunk = 0; chunk * kWideHeadChunk < p.shape.hidden; ++chunk) {
-    LoadHidden(params, h, chunk * kWideHeadChunk, shared);
+  for (int chunk = 0; chunk * kUnfusedHeadChunk < p.shape.hidden; ++chunk) {
+    LoadHidden(params, h, chunk * kUnfusedHeadChunk, shared);
     __syncthreads();  // also: all have read the partials of the chunk before
     MultiplyTask(ChunkTaskOf(map, chunk), ChunkTaskOf(map, chunk + 1).weight,
                  kernel.shared.hidden.At(shared), fragment, kernel.shared.partials.At(shared));
@@ -126,22 +126,24 @@ __global__ void __launch_bounds__(kHeadThreads, 2)
 
 }  // namespace
 
-ErrorCode LoadWideHeadKernel(int shared_bytes) { return LoadKernel(&WideHeadKernel, shared_bytes); }
+ErrorCode LoadUnfusedHeadKernel(int shared_bytes) {
+  return LoadKernel(&UnfusedHeadKernel, shared_bytes);
+}
 
-ErrorCode LaunchWideHead(const WideHeadParams& params, Stream stream) {
-  assert(ValidateWideHead(params).ok());
+ErrorCode LaunchUnfusedHead(const UnfusedHeadParams& params, Stream stream) {
+  assert(ValidateUnfusedHead(params).ok());
   const HeadParams& head = params.head;
   const HeadWeights& w = head.weights;
-  const WideHeadKernelParams kernel_params = {
+  const UnfusedHeadKernelParams kernel_params = {
       {head,
-       WideHeadLayoutOf(head.shape.components),
+       UnfusedHeadLayoutOf(head.shape.components),
        {HeadMap{}, HeadMapOf(w.w2, w.b2, 3 * head.shape.components, head.shape.hidden)}},
       params.h};
   const int sets = head.paths != nullptr ? kTileGroups : kTileRows / kHeadRows;
   const LaunchShape shape = {.blocks_x = head.tile_count * sets,
                              .threads = kHeadThreads,
                              .shared_bytes = kernel_params.kernel.shared.bytes};
-  return Launch(&WideHeadKernel, shape, stream, kernel_params);
+  return Launch(&UnfusedHeadKernel, shape, stream, kernel_params);
 }
 
 }  // namespace chorale::kernels::cuda

@@ -1,4 +1,4 @@
-#include "kernels/cuda/wide/wide_rows.h"
+#include "kernels/cuda/unfused/unfused_rows.h"
 
 #include <cmath>
 

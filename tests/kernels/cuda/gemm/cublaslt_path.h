@@ -1,6 +1,6 @@
 // Which cuBLASLt a test program opens.
-#ifndef CHORALE_TESTS_KERNELS_CUDA_PRODUCTS_CUBLASLT_PATH_H_
-#define CHORALE_TESTS_KERNELS_CUDA_PRODUCTS_CUBLASLT_PATH_H_
+#ifndef CHORALE_TESTS_KERNELS_CUDA_GEMM_CUBLASLT_PATH_H_
+#define CHORALE_TESTS_KERNELS_CUDA_GEMM_CUBLASLT_PATH_H_
 
 #include <cstdlib>
 #include <string>
@@ -20,4 +20,4 @@ inline std::string OldCublasLtPath() { return CHORALE_OLD_CUBLASLT; }
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_KERNELS_CUDA_PRODUCTS_CUBLASLT_PATH_H_
+#endif  // CHORALE_TESTS_KERNELS_CUDA_GEMM_CUBLASLT_PATH_H_

@@ -1,5 +1,5 @@
-// The kernels between the products of the unfused form, against their definitions.
-#include "kernels/cuda/wide/wide_rows.h"
+// The kernels between the GEMMs of the unfused form, against their definitions.
+#include "kernels/cuda/unfused/unfused_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,10 +47,10 @@ std::vector<float> Normalized(const float* x, const float* bias, const std::vect
   return normalized;
 }
 
-class WideRowsTest : public DeviceTest {};
+class UnfusedRowsTest : public DeviceTest {};
 
 // Every variant of the kernel, and widths that do not fill a warp's registers.
-TEST_F(WideRowsTest, NormalizesRows) {
+TEST_F(UnfusedRowsTest, NormalizesRows) {
   constexpr int kRows = 11;
   for (const int width : {8, 40, 520, 768, 1'000, 2'048}) {
     SCOPED_TRACE(testing::Message() << "width " << width);
@@ -89,7 +89,7 @@ TEST_F(WideRowsTest, NormalizesRows) {
   }
 }
 
-TEST_F(WideRowsTest, WithoutANormRowsAreRoundedAndStay) {
+TEST_F(UnfusedRowsTest, WithoutANormRowsAreRoundedAndStay) {
   const std::vector<float> x = RandomTensor(3 * 24, 1);
   const DeviceArray<float> d_x(x);
   const DeviceArray<uint16_t> z(x.size());
@@ -103,7 +103,7 @@ TEST_F(WideRowsTest, WithoutANormRowsAreRoundedAndStay) {
 }
 
 // Three parts that give a row back to 2^-16, in the order of the tile's rows or of its targets.
-TEST_F(WideRowsTest, HeadPartsAreTheNormalizedRowsThatHaveAHead) {
+TEST_F(UnfusedRowsTest, HeadPartsAreTheNormalizedRowsThatHaveAHead) {
   constexpr int kTiles = 2;
   constexpr int kWidth = 136;
   const std::vector<float> x = RandomTensor(kTiles * 64 * kWidth, 1);
@@ -139,7 +139,7 @@ TEST_F(WideRowsTest, HeadPartsAreTheNormalizedRowsThatHaveAHead) {
   }
 }
 
-TEST_F(WideRowsTest, Gelu) {
+TEST_F(UnfusedRowsTest, Gelu) {
   constexpr int kRows = 5;
   constexpr int kWidth = 1'032;
   std::vector<uint16_t> h;
@@ -161,7 +161,7 @@ TEST_F(WideRowsTest, Gelu) {
 
 // A context's last rows, buffer tokens of two groups, rows to predict, and an idle tile; the places
 // that nobody stores to keep what they held.
-TEST_F(WideRowsTest, StoresKeysAndValuesWhereTheTileSays) {
+TEST_F(UnfusedRowsTest, StoresKeysAndValuesWhereTheTileSays) {
   constexpr int kHeads = 4;
   constexpr int kKvHeads = 2;
   constexpr int kLayer = 1;
@@ -227,7 +227,7 @@ TEST_F(WideRowsTest, StoresKeysAndValuesWhereTheTileSays) {
 }
 
 // Whether each split has a block or one block has all: the same bits, near the reference.
-TEST_F(WideRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
+TEST_F(UnfusedRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
   for (const int head_dim : {32, 64}) {
     const ProblemShape shape = {.model = {.heads = 4, .kv_heads = 2, .head_dim = head_dim},
                                 .tiles = {{.context_rows = 700},
@@ -266,7 +266,7 @@ TEST_F(WideRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
   }
 }
 
-TEST(ValidateWideRowsTest, NamesTheField) {
+TEST(ValidateUnfusedRowsTest, NamesTheField) {
   float f = 0;
   uint16_t b = 0;
   const auto message = [](const absl::Status& status) { return std::string(status.message()); };

@@ -1,4 +1,4 @@
-// Stands in for cuBLASLt (kernels/cuda/products/cublaslt.cc): opens a shared object that says that
+// Stands in for cuBLASLt (kernels/cuda/gemm/cublaslt.cc): opens a shared object that says that
 // it is cuBLASLt, and computes products on the host, in stream order.
 //
 // Two of its algorithms give the same bits; the others give other ones somewhere, or cannot be
@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/layout/matrix.h"
-#include "kernels/cuda/products/product_library.h"
 #include "tests/kernels/cuda/emulator/emulator.h"
 
 namespace chorale::kernels::cuda {
@@ -45,16 +45,16 @@ void AddInputs(const float* x, const std::vector<float>& columns, int64_t begin,
   }
 }
 
-void Store(ProductResult result, float sum, void* y, int64_t at) {
-  if (result == ProductResult::kBf16) {
+void Store(GemmResult result, float sum, void* y, int64_t at) {
+  if (result == GemmResult::kBf16) {
     static_cast<uint16_t*>(y)[at] = ToBf16(sum);
   } else {
     auto& to = static_cast<float*>(y)[at];
-    to = result == ProductResult::kAdd ? to + sum : sum;
+    to = result == GemmResult::kAdd ? to + sum : sum;
   }
 }
 
-void Compute(const ProductShape& shape, Algorithm algorithm, const ProductOperands& operands) {
+void Compute(const GemmShape& shape, Algorithm algorithm, const GemmOperands& operands) {
   std::vector<float> columns(int64_t{shape.inputs} * shape.outputs);
   for (int64_t o = 0; o < shape.outputs; ++o) {
     for (int64_t i = 0; i < shape.inputs; ++i) {
@@ -65,7 +65,7 @@ void Compute(const ProductShape& shape, Algorithm algorithm, const ProductOperan
   for (int64_t row = 0; row < operands.rows; ++row) {
     const std::vector<float> x = FromBf16(operands.x + row * shape.inputs, shape.inputs);
     std::vector<float> sums(shape.outputs);
-    const bool from_y = algorithm == kFromY && shape.result == ProductResult::kAdd;
+    const bool from_y = algorithm == kFromY && shape.result == GemmResult::kAdd;
     if (from_y) {
       auto* const y = static_cast<float*>(operands.y) + row * shape.outputs;
       sums.assign(y, y + shape.outputs);
@@ -84,9 +84,9 @@ void Compute(const ProductShape& shape, Algorithm algorithm, const ProductOperan
   }
 }
 
-class EmulatedProducts : public ProductLibrary {
+class EmulatedGemms : public GemmLibrary {
  public:
-  explicit EmulatedProducts(int64_t version) : version_(version) {}
+  explicit EmulatedGemms(int64_t version) : version_(version) {}
 
   std::string description() const override {
     return absl::StrCat("cuBLASLt ", VersionText(version_), " on the emulator");
@@ -95,27 +95,27 @@ class EmulatedProducts : public ProductLibrary {
   int64_t most_rows() const override { return 256; }
 
   // Those of models are few: a plan tries all of them, and some many times.
-  std::vector<ProductAlgorithm> Algorithms(const ProductShape& shape, int64_t rows) override {
+  std::vector<GemmAlgorithm> Algorithms(const GemmShape& shape, int64_t rows) override {
     constexpr int64_t kSmall = 72 * 40;
     const bool many_rows = rows > 64;
     if (int64_t{shape.inputs} * shape.outputs > kSmall) {
-      return many_rows ? std::vector<ProductAlgorithm>{{{kInHalves}}, {{kInOrder}}}
-                       : std::vector<ProductAlgorithm>{{{kInOrder}}};
+      return many_rows ? std::vector<GemmAlgorithm>{{{kInHalves}}, {{kInOrder}}}
+                       : std::vector<GemmAlgorithm>{{{kInOrder}}};
     }
-    std::vector<ProductAlgorithm> algorithms = {{{kNotSupported}}, {{kInOrder}}, {{kAlsoInOrder}}};
+    std::vector<GemmAlgorithm> algorithms = {{{kNotSupported}}, {{kInOrder}}, {{kAlsoInOrder}}};
     if (many_rows) {
       algorithms.insert(algorithms.begin(), {{{kInHalves}}, {{kLastInHalves}}, {{kOddInHalves}}});
     }
-    if (many_rows && shape.result == ProductResult::kAdd) {
+    if (many_rows && shape.result == GemmResult::kAdd) {
       algorithms.insert(algorithms.begin(), {{kFromY}});
     }
     return algorithms;
   }
 
-  ErrorCode Multiply(const ProductShape& shape, const ProductAlgorithm& algorithm,
-                     const ProductOperands& operands, Stream /*stream*/) override {
+  ErrorCode Multiply(const GemmShape& shape, const GemmAlgorithm& algorithm,
+                     const GemmOperands& operands, Stream /*stream*/) override {
     const auto chosen = static_cast<Algorithm>(algorithm.data[0]);
-    if (chosen == kNotSupported) return kProductNotSupported;
+    if (chosen == kNotSupported) return kGemmNotSupported;
     emulator::Launch([=] { Compute(shape, chosen, operands); });
     return 0;
   }
@@ -126,10 +126,10 @@ class EmulatedProducts : public ProductLibrary {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ProductLibrary>> ProductLibrary::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<GemmLibrary>> GemmLibrary::Open(const std::string& path) {
   const absl::StatusOr<OpenedLibrary> opened = OpenCublasLt(path);
   RETURN_IF_ERROR(opened.status());
-  return std::make_unique<EmulatedProducts>(opened->version);
+  return std::make_unique<EmulatedGemms>(opened->version);
 }
 
 }  // namespace chorale::kernels::cuda

@@ -1,4 +1,4 @@
-#include "tests/bench/product_bench.h"
+#include "tests/bench/gemm_bench.h"
 
 #include <algorithm>
 #include <array>
@@ -15,14 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "engine/backend/cuda/kernel_shape.h"
+#include "kernels/cuda/gemm/gemm_library.h"
+#include "kernels/cuda/gemm/gemm_plan.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/tile.h"
-#include "kernels/cuda/products/product_library.h"
-#include "kernels/cuda/products/product_plan.h"
 #include "kernels/cuda/runtime/runtime.h"
-#include "kernels/cuda/wide/wide_rows.h"
+#include "kernels/cuda/unfused/unfused_rows.h"
 #include "tests/bench/bench_session.h"
 #include "tests/bench/device_layers.h"
 #include "tests/engine/backend/reference_math.h"
@@ -32,9 +32,9 @@ namespace chorale {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using kernels::cuda::GemmLibrary;
+using kernels::cuda::GemmPlan;
 using kernels::cuda::kTileRows;
-using kernels::cuda::ProductLibrary;
-using kernels::cuda::ProductPlan;
 using kernels::cuda::Stream;
 using kernels::cuda::Tile;
 
@@ -97,8 +97,8 @@ std::vector<double> FromBf16(const std::vector<uint16_t>& bits) {
 
 }  // namespace
 
-struct ProductBench::State {
-  State(const Model& of, const ProductBenchOptions& given,
+struct GemmBench::State {
+  State(const Model& of, const GemmBenchOptions& given,
         const kernels::cuda::DeviceProperties& opened)
       : model(of),
         options(given),
@@ -108,18 +108,18 @@ struct ProductBench::State {
   size_t layer_after(size_t layer) const { return (layer + 1) % layers.size(); }
 
   const Model model;
-  const ProductBenchOptions options;
+  const GemmBenchOptions options;
   const kernels::cuda::DeviceProperties device;
   const cuda::KernelShape shape;
   Stream stream = nullptr;
-  std::unique_ptr<ProductLibrary> library;
+  std::unique_ptr<GemmLibrary> library;
   std::vector<DeviceLayer> layers;
-  std::array<ProductPlan, kProducts> plans;
+  std::array<GemmPlan, kGemms> plans;
   int64_t launch_rows = 0;  // at most
 };
 
 // Rows on the device, and all that launches of them leave for each other.
-class ProductBench::Rows {
+class GemmBench::Rows {
  public:
   Rows(const State& state, int64_t rows)
       : s_(state),
@@ -143,9 +143,9 @@ class ProductBench::Rows {
     EachLaunch([&](int64_t first, int64_t rows) { LaunchFused(layer, first, rows); });
   }
   void WideLayer(size_t layer) const {
-    EachLaunch([&](int64_t first, int64_t rows) { LaunchWide(layer, first, rows); });
+    EachLaunch([&](int64_t first, int64_t rows) { LaunchUnfused(layer, first, rows); });
   }
-  void OneProduct(size_t product, size_t layer) const {
+  void OneGemm(size_t product, size_t layer) const {
     EachLaunch([&](int64_t first, int64_t rows) { LaunchOne(product, layer, first, rows); });
   }
 
@@ -253,7 +253,7 @@ class ProductBench::Rows {
                    "launching a layer");
   }
 
-  void LaunchWide(size_t layer, int64_t first, int64_t rows) const {
+  void LaunchUnfused(size_t layer, int64_t first, int64_t rows) const {
     const DeviceLayer& post = s_.layers[layer];
     const size_t next = s_.layer_after(layer);
     const DeviceLayer& pre = s_.layers[next];
@@ -297,17 +297,16 @@ class ProductBench::Rows {
 
   void LaunchOne(size_t product, size_t layer, int64_t first, int64_t rows) const {
     float* const x = x_.data() + first * s_.shape.width;
-    const std::array<const uint16_t*, kProducts> inputs = {attended_.data(), z_.data(),
-                                                           hidden_.data(), z_.data(), z_.data()};
-    const std::array<void*, kProducts> results = {x, hidden_.data(), x, x, qkv_.data()};
-    RequireSuccess(
-        kernels::cuda::LaunchProduct(*s_.library, s_.plans[product],
-                                     {.x = inputs[product],
-                                      .weight = s_.layers[layer].matrices[product].data(),
-                                      .y = results[product],
-                                      .rows = rows},
-                                     s_.stream),
-        kProductNames[product]);
+    const std::array<const uint16_t*, kGemms> inputs = {attended_.data(), z_.data(), hidden_.data(),
+                                                        z_.data(), z_.data()};
+    const std::array<void*, kGemms> results = {x, hidden_.data(), x, x, qkv_.data()};
+    RequireSuccess(kernels::cuda::LaunchGemm(*s_.library, s_.plans[product],
+                                             {.x = inputs[product],
+                                              .weight = s_.layers[layer].matrices[product].data(),
+                                              .y = results[product],
+                                              .rows = rows},
+                                             s_.stream),
+                   kGemmNames[product]);
   }
 
   const State& s_;
@@ -327,7 +326,7 @@ class ProductBench::Rows {
   const DeviceVector<uint16_t> q_;       // [rows, H Dh] bf16, of the fused form
 };
 
-ProductBench::ProductBench(const Model& model, const ProductBenchOptions& options) {
+GemmBench::GemmBench(const Model& model, const GemmBenchOptions& options) {
   kernels::cuda::DeviceProperties device;
   RequireSuccess(kernels::cuda::OpenDevice(&device), "opening the device");
   auto state = std::make_unique<State>(model, options, device);
@@ -338,7 +337,7 @@ ProductBench::ProductBench(const Model& model, const ProductBenchOptions& option
     Fail("products are not measured of a model whose heads or hidden layers need padding");
   }
   RequireSuccess(kernels::cuda::CreateStream(&state->stream), "making a stream");
-  absl::StatusOr<std::unique_ptr<ProductLibrary>> library = ProductLibrary::Open(options.cublaslt);
+  absl::StatusOr<std::unique_ptr<GemmLibrary>> library = GemmLibrary::Open(options.cublaslt);
   if (!library.ok()) Fail(library.status().ToString());
   state->library = *std::move(library);
   const bool has_wgmma = device.compute_major == kernels::cuda::kWgmmaComputeMajor;
@@ -346,10 +345,10 @@ ProductBench::ProductBench(const Model& model, const ProductBenchOptions& option
     state->layers.emplace_back(layer, model.config, state->shape, has_wgmma);
   }
   const DeviceVector<char> scratch(options.scratch_bytes);
-  const auto shapes = ProductShapes(state->shape);
-  state->launch_rows = kernels::cuda::kMostProductRows;
-  for (size_t product = 0; product < kProducts; ++product) {
-    const absl::StatusOr<ProductPlan> plan = kernels::cuda::PlanProduct(
+  const auto shapes = GemmShapes(state->shape);
+  state->launch_rows = kernels::cuda::kMostGemmRows;
+  for (size_t product = 0; product < kGemms; ++product) {
+    const absl::StatusOr<GemmPlan> plan = kernels::cuda::PlanGemm(
         *state->library, shapes[product],
         {.memory = scratch.data(), .bytes = options.scratch_bytes}, state->stream);
     if (!plan.ok()) Fail(plan.status().ToString());
@@ -359,11 +358,11 @@ ProductBench::ProductBench(const Model& model, const ProductBenchOptions& option
   state_ = std::move(state);
 }
 
-ProductBench::~ProductBench() {
+GemmBench::~GemmBench() {
   RequireSuccess(kernels::cuda::DestroyStream(state_->stream), "ending a stream");
 }
 
-nlohmann::ordered_json ProductBench::Measure(int64_t rows) const {
+nlohmann::ordered_json GemmBench::Measure(int64_t rows) const {
   const State& s = *state_;
   const Rows on_device(s, rows);
   Json line = {{"device", s.device.name},
@@ -384,11 +383,11 @@ nlohmann::ordered_json ProductBench::Measure(int64_t rows) const {
   const auto add = [&](absl::string_view name, double flop, double us) {
     line[std::string(name)] = {{"us", us}, {"tflop_per_s", flop / us * 1e-6}};
   };
-  for (size_t product = 0; product < kProducts; ++product) {
-    const kernels::cuda::ProductShape& shape = s.plans[product].shape;
+  for (size_t product = 0; product < kGemms; ++product) {
+    const kernels::cuda::GemmShape& shape = s.plans[product].shape;
     const double flop = 2.0 * static_cast<double>(rows) * shape.inputs * shape.outputs;
-    const double us = on_device.Time([&](size_t layer) { on_device.OneProduct(product, layer); });
-    add(kProductNames[product], flop, us);
+    const double us = on_device.Time([&](size_t layer) { on_device.OneGemm(product, layer); });
+    add(kGemmNames[product], flop, us);
     all_flop += flop;
     all_us += us;
   }

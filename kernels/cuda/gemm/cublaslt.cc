@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/cuda/products/product_library.h"
+#include "kernels/cuda/gemm/gemm_library.h"
 
 namespace chorale::kernels::cuda {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 constexpr ErrorCode kUnknownError = 999;  // cudaErrorUnknown
 constexpr int kMostAlgorithms = 16;       // to ask for
 
-static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(ProductAlgorithm));
+static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(GemmAlgorithm));
 
 // The functions that are used, found in the opened library.
 struct Functions {
@@ -25,9 +25,9 @@ struct Functions {
   decltype(&cublasLtMatmul) matmul;
   decltype(&cublasLtMatmulAlgoGetHeuristic) get_heuristic;
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) get_config;
-  decltype(&cublasLtMatmulDescCreate) create_product;
-  decltype(&cublasLtMatmulDescSetAttribute) set_product;
-  decltype(&cublasLtMatmulDescDestroy) destroy_product;
+  decltype(&cublasLtMatmulDescCreate) create_gemm;
+  decltype(&cublasLtMatmulDescSetAttribute) set_gemm;
+  decltype(&cublasLtMatmulDescDestroy) destroy_gemm;
   decltype(&cublasLtMatrixLayoutCreate) create_matrix;
   decltype(&cublasLtMatrixLayoutDestroy) destroy_matrix;
   decltype(&cublasLtMatmulPreferenceCreate) create_preference;
@@ -47,9 +47,9 @@ absl::StatusOr<Functions> FindFunctions(void* library) {
       Find(library, "cublasLtMatmul", &f.matmul) &&
       Find(library, "cublasLtMatmulAlgoGetHeuristic", &f.get_heuristic) &&
       Find(library, "cublasLtMatmulAlgoConfigGetAttribute", &f.get_config) &&
-      Find(library, "cublasLtMatmulDescCreate", &f.create_product) &&
-      Find(library, "cublasLtMatmulDescSetAttribute", &f.set_product) &&
-      Find(library, "cublasLtMatmulDescDestroy", &f.destroy_product) &&
+      Find(library, "cublasLtMatmulDescCreate", &f.create_gemm) &&
+      Find(library, "cublasLtMatmulDescSetAttribute", &f.set_gemm) &&
+      Find(library, "cublasLtMatmulDescDestroy", &f.destroy_gemm) &&
       Find(library, "cublasLtMatrixLayoutCreate", &f.create_matrix) &&
       Find(library, "cublasLtMatrixLayoutDestroy", &f.destroy_matrix) &&
       Find(library, "cublasLtMatmulPreferenceCreate", &f.create_preference) &&
@@ -62,23 +62,23 @@ absl::StatusOr<Functions> FindFunctions(void* library) {
       absl::StrCat("libcublasLt lacks a required function: ", dlerror()));
 }
 
-// The descriptors of a product of so many rows. cuBLASLt stores matrices by columns, so it is told
+// The descriptors of a GEMM of so many rows. cuBLASLt stores matrices by columns, so it is told
 // to compute y^T [outputs, rows] = W^T-transposed times x^T: each of ours by rows is theirs by
 // columns.
 class Descriptors {
  public:
-  Descriptors(const Functions& functions, const ProductShape& shape, int64_t rows) : f_(functions) {
-    const cudaDataType_t result = shape.result == ProductResult::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+  Descriptors(const Functions& functions, const GemmShape& shape, int64_t rows) : f_(functions) {
+    const cudaDataType_t result = shape.result == GemmResult::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasOperation_t transposed = CUBLAS_OP_T;
-    Keep(f_.create_product(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    Keep(f_.create_gemm(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     Keep(f_.create_matrix(&weight_, CUDA_R_16BF, shape.inputs, shape.outputs, shape.inputs));
     Keep(f_.create_matrix(&x_, CUDA_R_16BF, shape.inputs, rows, shape.inputs));
     Keep(f_.create_matrix(&y_, result, shape.outputs, rows, shape.outputs));
     if (!ok()) return;
-    Keep(f_.set_product(product_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)));
+    Keep(f_.set_gemm(product_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)));
   }
   ~Descriptors() {
-    if (product_ != nullptr) f_.destroy_product(product_);
+    if (product_ != nullptr) f_.destroy_gemm(product_);
     for (cublasLtMatrixLayout_t matrix : {weight_, x_, y_}) {
       if (matrix != nullptr) f_.destroy_matrix(matrix);
     }
@@ -103,7 +103,7 @@ class Descriptors {
   cublasLtMatrixLayout_t y_ = nullptr;
 };
 
-class CublasLt : public ProductLibrary {
+class CublasLt : public GemmLibrary {
  public:
   CublasLt(const Functions& functions, int64_t version, cublasLtHandle_t handle)
       : f_(functions), version_(version), handle_(handle) {}
@@ -115,8 +115,8 @@ class CublasLt : public ProductLibrary {
 
   int64_t most_rows() const override { return 8'192; }
 
-  std::vector<ProductAlgorithm> Algorithms(const ProductShape& shape, int64_t rows) override {
-    std::vector<ProductAlgorithm> found;
+  std::vector<GemmAlgorithm> Algorithms(const GemmShape& shape, int64_t rows) override {
+    std::vector<GemmAlgorithm> found;
     const Descriptors d(f_, shape, rows);
     cublasLtMatmulPreference_t preference = nullptr;
     if (!d.ok() || f_.create_preference(&preference) != CUBLAS_STATUS_SUCCESS) return found;
@@ -136,21 +136,21 @@ class CublasLt : public ProductLibrary {
     for (int i = 0; i < count; ++i) {
       if (results[i].state != CUBLAS_STATUS_SUCCESS || results[i].workspaceSize > 0) continue;
       if (Splits(results[i].algo)) continue;
-      ProductAlgorithm algorithm;
+      GemmAlgorithm algorithm;
       std::memcpy(algorithm.data.data(), &results[i].algo, sizeof(algorithm.data));
       found.push_back(algorithm);
     }
     return found;
   }
 
-  ErrorCode Multiply(const ProductShape& shape, const ProductAlgorithm& algorithm,
-                     const ProductOperands& operands, Stream stream) override {
+  ErrorCode Multiply(const GemmShape& shape, const GemmAlgorithm& algorithm,
+                     const GemmOperands& operands, Stream stream) override {
     const Descriptors d(f_, shape, operands.rows);
     if (!d.ok()) return kUnknownError;
     cublasLtMatmulAlgo_t chosen;
     std::memcpy(&chosen, algorithm.data.data(), sizeof(chosen));
     const float one = 1;
-    const float added = shape.result == ProductResult::kAdd ? 1 : 0;
+    const float added = shape.result == GemmResult::kAdd ? 1 : 0;
     const cublasStatus_t status =
         f_.matmul(handle_, d.product(), &one, operands.weight, d.weight(), operands.x, d.x(),
                   &added, operands.y, d.y(), operands.y, d.y(), &chosen, nullptr, 0, stream);
@@ -160,7 +160,7 @@ class CublasLt : public ProductLibrary {
       case CUBLAS_STATUS_NOT_SUPPORTED:
       case CUBLAS_STATUS_INVALID_VALUE:
       case CUBLAS_STATUS_ARCH_MISMATCH:
-        return kProductNotSupported;
+        return kGemmNotSupported;
       default:
         return kUnknownError;
     }
@@ -186,7 +186,7 @@ class CublasLt : public ProductLibrary {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ProductLibrary>> ProductLibrary::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<GemmLibrary>> GemmLibrary::Open(const std::string& path) {
   ASSIGN_OR_RETURN(const OpenedLibrary opened, OpenCublasLt(path));
   ASSIGN_OR_RETURN(const Functions functions, FindFunctions(opened.handle));
   cublasLtHandle_t handle = nullptr;
