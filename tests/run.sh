@@ -208,6 +208,7 @@ stage_style() {
   fi
   check 'include edges' python3 tests/layering/check_includes.py
   check 'words' python3 tests/style/check_words.py
+  check 'lengths' python3 tests/style/check_lengths.py
   local script
   for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e tests/deploy/ -e tests/client/ -e /baselines/); do
     check "${script}" env PYTHONDONTWRITEBYTECODE=1 python3 "${script}"

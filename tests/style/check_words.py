@@ -2,7 +2,7 @@
 """Finds phrases that docs/style_guide.md bans, in prose: what is in code font, in code blocks or in
 comments of Markdown is not looked at.
 
-Usage: check_words.py [FILE...]        without files: every page of the repository but EXCEPTIONS
+Usage: check_words.py [FILE...]        without files: every page of the repository but the guide
 Prints a line for each find, and ends with status 1 if there are any.
 """
 
@@ -16,8 +16,6 @@ from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUIDE = ROOT / 'docs/style_guide.md'
-# Pages that are not rewritten yet. Remove a page from this list once it has no banned phrase.
-EXCEPTIONS: tuple[str, ...] = ()
 
 
 def banned_phrases(guide: str) -> dict[str, str]:
@@ -53,15 +51,14 @@ def finds(text: str, phrases: dict[str, str]) -> Iterator[tuple[int, str]]:
 
 
 def pages() -> list[pathlib.Path]:
-    """Every page of the repository except the guide, which quotes the phrases, and EXCEPTIONS."""
+    """Every page of the repository except the guide, which quotes the phrases."""
     found = []
     for folder, folders, files in os.walk(ROOT):
         # Build folders, environments and caches may contain the pages of other projects.
         folders[:] = [name for name in folders
                       if name == '.github' or not name.startswith(('.', 'build'))]
         found += [pathlib.Path(folder, name) for name in files if name.endswith('.md')]
-    skipped = {GUIDE, *(ROOT / name for name in EXCEPTIONS)}
-    return sorted(set(found) - skipped)
+    return sorted(set(found) - {GUIDE})
 
 
 def main(arguments: list[str]) -> int:
