@@ -316,7 +316,7 @@ TEST_F(ClientTest, DamagedStreamsAreDataLoss) {
       {StreamFault::kRepeatBlock, "twice"},
       {StreamFault::kDropBlock, "values arrived"},
       {StreamFault::kNoSummary, "without a summary"},
-      {StreamFault::kTargetOutside, "target 1000000 of 7"},
+      {StreamFault::kTargetOutside, "query row 1000000 of 7"},
   };
   for (const auto& [fault, what] : faults) {
     service().set_stream_fault(fault);

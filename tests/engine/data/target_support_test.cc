@@ -186,7 +186,7 @@ TEST(TargetSupportTest, AnAtomStandsOut) {
 TEST(TargetSupportTest, AListOfPricesIsASet) {
   const TargetSupport prices = TargetSupport::Of(
       Values({{0.99, 20}, {1.99, 30}, {4.99, 40}, {9.99, 20}, {19.99, 12}, {49.99, 3}}));
-  EXPECT_EQ(prices.description(), "the 6 values that the context has");
+  EXPECT_EQ(prices.description(), "the 6 values that the context contains");
   EXPECT_EQ(prices.Snap(3.2), 1.99);
   EXPECT_EQ(prices.Snap(31), 19.99);
   EXPECT_EQ(prices.Snap(-4), 0.99);
@@ -206,7 +206,7 @@ TEST(TargetSupportTest, ASetOfValuesThatAreNoDecimals) {
   const double third = 1.0 / 3;
   const TargetSupport support =
       TargetSupport::Of(Values({{0, 10}, {third, 10}, {2 * third, 10}, {1, 10}}));
-  EXPECT_EQ(support.description(), "the 4 values that the context has");
+  EXPECT_EQ(support.description(), "the 4 values that the context contains");
   EXPECT_EQ(support.Snap(0.2), third);
   EXPECT_EQ(support.Snap(0.1), 0);
   EXPECT_EQ(support.Snap(-5), 0);

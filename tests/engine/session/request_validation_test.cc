@@ -101,7 +101,7 @@ TEST_F(RequestValidationTest, SampleThatCanNeverFitNamesNeededAndAvailableBytes)
   const absl::Status status = ValidateRequest(GoodSample(), config_, limits_, *small);
   EXPECT_EQ(ErrorField(status), "targets");
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("1024 bytes"));
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("it has 1000"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("the pool has 1000"));
   SampleRequest fits = GoodSample();
   fits.paths = 3;
   EXPECT_TRUE(ValidateRequest(fits, config_, limits_, *small).ok());

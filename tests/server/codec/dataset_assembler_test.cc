@@ -163,11 +163,11 @@ TEST(DatasetAssemblerTest, ChunksMustHaveTheSameColumns) {
   };
   v1::RegisterContextRequest more = Rows({1}, {"a"}, {0});
   AddNumeric(more.mutable_rows(), "x", {1});
-  ExpectRefused(second(more), "rows.columns", "3 columns, but the first message had 2");
+  ExpectRefused(second(more), "rows.columns", "3 columns, but the first message has 2");
 
   v1::RegisterContextRequest fewer;
   AddNumeric(fewer.mutable_rows(), "price", {1});
-  ExpectRefused(second(fewer), "rows.columns", "1 columns, but the first message had 2");
+  ExpectRefused(second(fewer), "rows.columns", "1 columns, but the first message has 2");
 
   v1::RegisterContextRequest renamed = Rows({1}, {"a"}, {0});
   renamed.mutable_rows()->mutable_columns(1)->set_name("colour");

@@ -149,7 +149,7 @@ TEST_F(TlsIdentityTest, ErrorsNameTheFile) {
   };
   expect("crt", "", "contains no PEM certificate");
   expect("crt", pair.key, "contains no PEM certificate");
-  expect("crt", pair.certificate + "-----BEGIN CERTIFICATE-----\nAAAA\n", "cannot be read");
+  expect("crt", pair.certificate + "-----BEGIN CERTIFICATE-----\nAAAA\n", "cannot be parsed");
   expect("key", "", "contains no PEM private key");
   expect("key", authority_.IssueServer().key, "does not match the certificate in");
   expect("ca", "nothing", "contains no PEM certificate");
