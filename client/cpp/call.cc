@@ -24,9 +24,9 @@ bool FitsMetadata(absl::string_view id) {
 
 }  // namespace
 
-Call::Call(absl::string_view context_id, absl::Time deadline, const Cancellation* cancellation)
-    : cancellation_(cancellation) {
-  context_.set_deadline(absl::ToChronoTime(deadline));
+Call::Call(absl::string_view context_id, const Deadline& deadline, const Cancellation* cancellation)
+    : timeout_(deadline.timeout), cancellation_(cancellation) {
+  context_.set_deadline(absl::ToChronoTime(deadline.at));
   if (FitsMetadata(context_id)) context_.AddMetadata(kContextMetadata, std::string(context_id));
 }
 
@@ -54,7 +54,8 @@ bool Call::Wait() {
 
 absl::Status Call::Result(const grpc::Status& status) const {
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    return absl::DeadlineExceededError("no complete response before the deadline");
+    return absl::DeadlineExceededError(
+        absl::StrCat("no complete response within ", absl::FormatDuration(timeout_)));
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
     if (cancellation_ != nullptr && cancellation_->cancelled()) {
@@ -65,12 +66,6 @@ absl::Status Call::Result(const grpc::Status& status) const {
         absl::StrCat("the server cancelled the call: ", status.error_message()));
   }
   return StatusFromGrpc(status);
-}
-
-absl::Status WithTimeout(absl::Status status, absl::Duration timeout) {
-  if (!absl::IsDeadlineExceeded(status)) return status;
-  return absl::DeadlineExceededError(
-      absl::StrCat("no complete response within ", absl::FormatDuration(timeout)));
 }
 
 }  // namespace chorale::client

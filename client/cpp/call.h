@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cpp/cancellation.h"
 #include "grpcpp/client_context.h"
@@ -16,13 +17,21 @@ namespace chorale::client {
 // the call to the server that has the context.
 inline constexpr char kContextMetadata[] = "chorale-context";
 
+// When a call ends, and the timeout that the error of a call beyond it names.
+struct Deadline {
+  static Deadline After(absl::Duration timeout) { return {absl::Now() + timeout, timeout}; }
+
+  absl::Time at;
+  absl::Duration timeout;
+};
+
 // Operations are started on queue() one at a time, and each is followed by Wait(), so that tags are
 // not needed. Thread-compatible.
 class Call {
  public:
   // `context_id` is the id of the context of the call; empty if there is none. `cancellation` may
   // be null.
-  Call(absl::string_view context_id, absl::Time deadline, const Cancellation* cancellation);
+  Call(absl::string_view context_id, const Deadline& deadline, const Cancellation* cancellation);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -34,17 +43,15 @@ class Call {
   // Waits for the operation in flight; returns whether it succeeded.
   bool Wait();
 
-  // Converts the status of the call to the status for users of the client. See WithTimeout.
+  // Converts the status of the call to the status for users of the client.
   absl::Status Result(const grpc::Status& status) const;
 
  private:
+  const absl::Duration timeout_;
   const Cancellation* const cancellation_;
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
 };
-
-// Names the timeout in the error of a call that exceeded it.
-absl::Status WithTimeout(absl::Status status, absl::Duration timeout);
 
 }  // namespace chorale::client
 

@@ -21,7 +21,7 @@ constexpr int kPageSize = 1000;
 // One attempt of a registration: its stream from header to response.
 class Upload {
  public:
-  Upload(v1::Chorale::Stub* stub, absl::string_view context_id, absl::Time deadline,
+  Upload(v1::Chorale::Stub* stub, absl::string_view context_id, const Deadline& deadline,
          const Cancellation* cancellation)
       : call_(context_id, deadline, cancellation) {
     writer_ = stub->PrepareAsyncRegisterContext(call_.context(), &response_, call_.queue());
@@ -112,12 +112,10 @@ absl::Duration Client::TimeoutOf(const CallOptions& call) const {
 }
 
 absl::Status Client::Run(const CallOptions& call,
-                         absl::FunctionRef<absl::Status(absl::Time deadline)> attempt) const {
-  const absl::Duration timeout = TimeoutOf(call);
-  const absl::Time deadline = absl::Now() + timeout;
-  return WithTimeout(
-      WithRetry(options_.retry, deadline, call.cancellation, [&] { return attempt(deadline); }),
-      timeout);
+                         absl::FunctionRef<absl::Status(const Deadline&)> attempt) const {
+  const auto deadline = Deadline::After(TimeoutOf(call));
+  return WithRetry(options_.retry, deadline.at, call.cancellation,
+                   [&] { return attempt(deadline); });
 }
 
 absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, const DataFrame& table,
@@ -136,7 +134,7 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
   }
   const std::vector<RowRange> chunks = SplitRows(table, kMaxChunkBytes, kMaxChunkRows);
   Registration registration;
-  absl::Status status = Run(call, [&](absl::Time deadline) {
+  absl::Status status = Run(call, [&](const Deadline& deadline) {
     Upload upload(connection_->calls(), id, deadline, call.cancellation);
     bool open = upload.Write(header);
     for (size_t i = 0; open && i < chunks.size(); ++i) {
@@ -162,7 +160,7 @@ absl::StatusOr<v1::Context> Client::GetContext(const std::string& id, const Call
   v1::GetContextRequest request;
   request.set_name(ContextName(id));
   v1::Context context;
-  absl::Status status = Run(call, [&](absl::Time deadline) {
+  absl::Status status = Run(call, [&](const Deadline& deadline) {
     return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncGetContext, request, id,
                      deadline, call.cancellation, &context);
   });
@@ -174,7 +172,7 @@ absl::StatusOr<v1::Context> Client::WarmContext(const std::string& id, const Cal
   v1::WarmContextRequest request;
   request.set_name(ContextName(id));
   v1::Context context;
-  absl::Status status = Run(call, [&](absl::Time deadline) {
+  absl::Status status = Run(call, [&](const Deadline& deadline) {
     return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncWarmContext, request, id,
                      deadline, call.cancellation, &context);
   });
@@ -186,11 +184,9 @@ absl::Status Client::DeleteContext(const std::string& id, const CallOptions& cal
   v1::DeleteContextRequest request;
   request.set_name(ContextName(id));
   google::protobuf::Empty nothing;
-  const absl::Duration timeout = TimeoutOf(call);
   // Not retried: if only the response was lost, the second attempt would return NotFound.
-  return WithTimeout(UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext,
-                               request, id, absl::Now() + timeout, call.cancellation, &nothing),
-                     timeout);
+  return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext, request, id,
+                   Deadline::After(TimeoutOf(call)), call.cancellation, &nothing);
 }
 
 template <typename Item, typename Request, typename Response, typename Start>
@@ -201,7 +197,7 @@ absl::StatusOr<std::vector<Item>> Client::ListPages(
   Request request;
   request.set_page_size(kPageSize);
   absl::flat_hash_set<std::string> tokens;
-  absl::Status status = Run(call, [&](absl::Time deadline) {
+  absl::Status status = Run(call, [&](const Deadline& deadline) {
     while (true) {
       Response page;
       absl::Status page_status = UnaryCall(connection_->calls(), start, request, /*context_id=*/"",

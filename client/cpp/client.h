@@ -41,6 +41,8 @@
 
 namespace chorale::client {
 
+struct Deadline;
+
 struct TlsOptions {
   std::string root_certificates = {};   // PEM; empty: the system's certificates
   std::string client_certificate = {};  // PEM; empty: no client certificate
@@ -217,7 +219,7 @@ class Client {
   absl::Duration TimeoutOf(const CallOptions& call) const;
   // Calls `attempt`, and retries it according to the retry policy until the deadline.
   absl::Status Run(const CallOptions& call,
-                   absl::FunctionRef<absl::Status(absl::Time deadline)> attempt) const;
+                   absl::FunctionRef<absl::Status(const Deadline&)> attempt) const;
   // Returns the entries of all pages of a list. Internal if the server repeats a page.
   template <typename Item, typename Request, typename Response, typename Start>
   absl::StatusOr<std::vector<Item>> ListPages(

@@ -149,7 +149,7 @@ absl::Status ReadBlocks(Call* call, grpc::ClientAsyncReader<v1::SampleResponse>*
 }
 
 StreamEnd RunStream(v1::Chorale::Stub* stub, const v1::SampleRequest& request,
-                    absl::string_view context_id, absl::Time deadline,
+                    absl::string_view context_id, const Deadline& deadline,
                     const Cancellation* cancellation, BlockHandler on_block,
                     v1::SampleSummary* summary_out) {
   StreamEnd end;
@@ -183,7 +183,7 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
   WarningMerger warnings;
   const std::vector<RowRange> pieces = SplitRows(targets, kMaxPredictBytes, kMaxPredictRows);
   size_t done = 0;  // a retry continues with the piece that failed
-  absl::Status status = Run(call, [&](absl::Time deadline) {
+  absl::Status status = Run(call, [&](const Deadline& deadline) {
     for (; done < pieces.size(); ++done) {
       v1::PredictRequest request;
       request.set_context(absl::StrCat("contexts/", id));
@@ -218,7 +218,7 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id,
   RETURN_IF_ERROR(CheckMessageSize(request));
   v1::SampleSummary summary;
   absl::Status broken;  // the error of a stream that had delivered blocks
-  absl::Status status = Run(call, [&](absl::Time deadline) {
+  absl::Status status = Run(call, [&](const Deadline& deadline) {
     const StreamEnd end = RunStream(connection_->streams(), request, id, deadline,
                                     call.cancellation, on_block, &summary);
     if (!end.delivered) return end.status;
@@ -226,7 +226,7 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id,
     return absl::OkStatus();
   });
   RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(WithTimeout(broken, TimeoutOf(call)));
+  RETURN_IF_ERROR(broken);
   return summary;
 }
 
@@ -281,7 +281,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
   *request.mutable_expected_source() = options.expected_source;
   v1::LogDensityResponse response;
-  absl::Status status = Run(call, [&](absl::Time deadline) {
+  absl::Status status = Run(call, [&](const Deadline& deadline) {
     return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncLogDensity, request, id,
                      deadline, call.cancellation, &response);
   });

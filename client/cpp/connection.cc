@@ -97,8 +97,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
 
 // The error of a channel in TRANSIENT_FAILURE. gRPC reports it only through a call, which fails at
 // once. If the channel has become ready in the meantime, the call is a harmless health check.
-std::string FailureOf(const std::shared_ptr<grpc::Channel>& channel, absl::Time deadline) {
-  Call call(/*context_id=*/"", deadline, /*cancellation=*/nullptr);
+std::string FailureOf(const std::shared_ptr<grpc::Channel>& channel) {
+  Call call(/*context_id=*/"", Deadline::After(kFailureWait), /*cancellation=*/nullptr);
   grpc::GenericStub stub(channel);
   const grpc::Slice empty;
   const auto reader = stub.PrepareUnaryCall(call.context(), "/grpc.health.v1.Health/Check",
@@ -131,7 +131,7 @@ absl::Status Client::Connection::WaitUntilReady(absl::Time deadline,
     const absl::Time now = absl::Now();
     absl::Status failure = NoServer(address_, "no answer");
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
-      failure = ConnectionFailure(address_, options_, FailureOf(call_channel_, now + kFailureWait));
+      failure = ConnectionFailure(address_, options_, FailureOf(call_channel_));
     }
     if (now >= deadline || failure.code() != absl::StatusCode::kUnavailable) return failure;
     call_channel_->WaitForStateChange(

@@ -51,8 +51,9 @@ absl::Status UnaryCall(v1::Chorale::Stub* stub,
                        std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (
                            v1::Chorale::Stub::*prepare)(grpc::ClientContext*, const Request&,
                                                         grpc::CompletionQueue*),
-                       const Request& request, absl::string_view context_id, absl::Time deadline,
-                       const Cancellation* cancellation, Response* response) {
+                       const Request& request, absl::string_view context_id,
+                       const Deadline& deadline, const Cancellation* cancellation,
+                       Response* response) {
   RETURN_IF_ERROR(CheckMessageSize(request));
   Call call(context_id, deadline, cancellation);
   auto reader = (stub->*prepare)(call.context(), request, call.queue());

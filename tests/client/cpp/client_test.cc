@@ -381,6 +381,14 @@ TEST_F(ClientTest, RefusingABlockCancelsTheStream) {
   EXPECT_TRUE(Eventually([&] { return service().cancelled_count() == 1; }));
 }
 
+TEST_F(ClientTest, ACallbackMayReturnAnyError) {
+  Register("t");
+  const auto end = client_->SampleStream(
+      "t", MakeTargets(kTargets), {.path_count = 2},
+      [](const v1::SampleBlock&) { return absl::DeadlineExceededError("the disk was too slow"); });
+  EXPECT_EQ(end.status(), absl::DeadlineExceededError("the disk was too slow"));
+}
+
 TEST_F(ClientTest, DeadlineEndsTheCallHereAndThere) {
   Register("t");
   service().set_stream_fault(StreamFault::kHang);
