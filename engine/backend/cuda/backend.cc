@@ -156,7 +156,7 @@ class Backend : public chorale::Backend {
   void RunRows(const std::vector<DeviceSlice<Launchable>>& slices);
 
   const std::unique_ptr<Device> device_;
-  const std::string cublaslt_;                            // see BackendOptions
+  const std::string cublaslt_;                         // see BackendOptions
   std::unique_ptr<kernels::cuda::GemmLibrary> gemms_;  // null until a model needs it
   // A model stays until it is removed: graphs know it by its address.
   std::vector<std::shared_ptr<const DeviceModel>> models_;

@@ -1,5 +1,5 @@
-// The head of models in the unfused form (unfused/unfused_rows.h): layer norm and W1 z are launches of
-// their own, which leave W1 z in memory. This kernel does the rest:
+// The head of models in the unfused form (unfused/unfused_rows.h): layer norm and W1 z are launches
+// of their own, which leave W1 z in memory. This kernel does the rest:
 //
 //   raw = W2 gelu(W1 z + b1) + b2
 //
