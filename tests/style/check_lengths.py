@@ -22,7 +22,6 @@ LONGER = {
     'models/research/training/prior/phase_column.py': 446,
     'tests/bench/baselines/torch_decode_cpu.py': 403,
     'tests/client/cli/command_line_test.cc': 501,
-    'tests/client/cpp/client_test.cc': 486,
     'tests/client/cpp/fake_service.cc': 468,
     'tests/client/python/connection_test.py': 419,
     'tests/client/python/serving_test.py': 513,

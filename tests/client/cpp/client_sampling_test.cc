@@ -1,0 +1,179 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "client/cpp/client.h"
+#include "tests/client/cpp/client_fixture.h"
+#include "tests/eventually.h"
+
+namespace chorale::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(ClientTest, SamplesComeInRowOrder) {
+  Register("t");
+  for (const TargetOrder order : {TargetOrder::kGiven, TargetOrder::kRandomPerPath}) {
+    SampleOptions options{.path_count = 30, .order = order};
+    options.step_densities = StepDensities::kInclude;
+    int64_t progress = 0;
+    options.on_progress = [&](int64_t values) { progress = values; };
+    const auto samples = client_->Sample("t", MakeTargets(kTargets), options);
+    ASSERT_TRUE(samples.ok()) << samples.status();
+    EXPECT_EQ(progress, 30 * kTargets);
+    EXPECT_EQ(samples->summary.seed(), kPickedSeed);
+    for (int64_t path = 0; path < 30; ++path) {
+      for (int64_t t = 0; t < kTargets; ++t) {
+        const int64_t at = path * kTargets + t;
+        EXPECT_EQ(samples->values[at], SampleValue(Score(t), path, kPickedSeed));
+        EXPECT_EQ(samples->log_densities[at], SampleLogDensity(path, t));
+      }
+    }
+  }
+}
+
+TEST_F(ClientTest, SampleSendsWhatWasAskedFor) {
+  Register("t");
+  const SampleOptions options{.path_count = 3,
+                              .seed = 17,
+                              .order = TargetOrder::kRandomPerPath,
+                              .beyond_buffer = BeyondBuffer::kWrap};
+  ASSERT_TRUE(client_->Sample("t", MakeTargets(2), options).ok());
+  const v1::SampleRequest sent = service().last_sample();
+  EXPECT_EQ(sent.context(), "contexts/t");
+  EXPECT_EQ(sent.path_count(), 3);
+  EXPECT_EQ(sent.seed(), 17u);
+  EXPECT_EQ(sent.order(), v1::SampleRequest::RANDOM_PER_PATH);
+  EXPECT_FALSE(sent.include_log_densities());
+  EXPECT_EQ(sent.beyond_buffer(), v1::WRAP);
+}
+
+TEST_F(ClientTest, DamagedStreamsAreDataLoss) {
+  Register("t");
+  const std::vector<std::pair<StreamFault, std::string>> faults = {
+      {StreamFault::kRepeatBlock, "twice"},
+      {StreamFault::kDropBlock, "values arrived"},
+      {StreamFault::kNoSummary, "without a summary"},
+      {StreamFault::kTargetOutside, "query row 1000000 of 7"},
+  };
+  for (const auto& [fault, what] : faults) {
+    service().set_stream_fault(fault);
+    const auto samples = client_->Sample("t", MakeTargets(kTargets),
+                                         {.path_count = 10, .order = TargetOrder::kRandomPerPath});
+    EXPECT_EQ(samples.status().code(), absl::StatusCode::kDataLoss) << samples.status();
+    EXPECT_THAT(std::string(samples.status().message()), HasSubstr(what));
+  }
+}
+
+TEST_F(ClientTest, StreamIsRetriedOnlyBeforeItsFirstBlock) {
+  Register("t");
+  service().FailNext({grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")});
+  int before = service().call_count();
+  EXPECT_TRUE(client_->Sample("t", MakeTargets(kTargets), {.path_count = 2}).ok());
+  EXPECT_EQ(service().call_count(), before + 2);
+
+  service().set_stream_fault(StreamFault::kBreakAfterFirstBlock);
+  before = service().call_count();
+  const auto samples = client_->Sample("t", MakeTargets(kTargets), {.path_count = 2});
+  EXPECT_EQ(samples.status().code(), absl::StatusCode::kUnavailable) << samples.status();
+  EXPECT_EQ(service().call_count(), before + 1);
+}
+
+TEST_F(ClientTest, AStreamThatBreaksOffGivesWhatWasDrawn) {
+  Register("t");
+  for (const StreamFault fault :
+       {StreamFault::kBreakAfterFirstBlock, StreamFault::kCancelAfterFirstBlock}) {
+    service().set_stream_fault(fault);
+    SampleOptions options{.path_count = 2, .seed = 7};
+    std::optional<Samples> drawn;
+    options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
+    const auto samples = client_->Sample("t", MakeTargets(kTargets), options);
+    EXPECT_EQ(samples.status().code(), absl::StatusCode::kUnavailable) << samples.status();
+    ASSERT_TRUE(drawn.has_value());
+    ASSERT_EQ(drawn->values.size(), 2 * kTargets);
+    const auto missing = std::count_if(drawn->values.begin(), drawn->values.end(),
+                                       [](double value) { return std::isnan(value); });
+    EXPECT_GT(missing, 0);
+    EXPECT_LT(missing, 2 * kTargets);
+  }
+}
+
+// A server that ends its calls, or a proxy: not the user.
+TEST_F(ClientTest, ACallThatTheServerCancelsIsUnavailableAndRetried) {
+  service().FailNext({grpc::Status(grpc::StatusCode::CANCELLED, "shutting down")});
+  EXPECT_TRUE(client_->ListModels().ok());
+  const grpc::Status cancelled(grpc::StatusCode::CANCELLED, "shutting down");
+  service().FailNext(std::vector<grpc::Status>(20, cancelled));
+  const absl::Status status = client_->ListModels().status();
+  EXPECT_EQ(status, absl::UnavailableError("the server cancelled the call: shutting down"));
+  service().FailNext({});
+}
+
+TEST_F(ClientTest, RefusingABlockCancelsTheStream) {
+  Register("t");
+  service().set_stream_fault(StreamFault::kHang);
+  const auto end = client_->SampleStream(
+      "t", MakeTargets(kTargets), {.path_count = 2},
+      [](const v1::SampleBlock&) { return absl::AbortedError("seen enough"); });
+  EXPECT_EQ(end.status(), absl::AbortedError("seen enough"));
+  EXPECT_TRUE(Eventually([&] { return service().cancelled_count() == 1; }));
+}
+
+TEST_F(ClientTest, ACallbackMayReturnAnyError) {
+  Register("t");
+  const auto end = client_->SampleStream(
+      "t", MakeTargets(kTargets), {.path_count = 2},
+      [](const v1::SampleBlock&) { return absl::DeadlineExceededError("the disk was too slow"); });
+  EXPECT_EQ(end.status(), absl::DeadlineExceededError("the disk was too slow"));
+}
+
+TEST_F(ClientTest, DeadlineEndsTheCallHereAndThere) {
+  Register("t");
+  service().set_stream_fault(StreamFault::kHang);
+  const auto samples =
+      client_->Sample("t", MakeTargets(kTargets), {.path_count = 2}, {.timeout = absl::Seconds(2)});
+  EXPECT_EQ(samples.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(samples.status().message()), HasSubstr("no complete response within 2s"));
+  EXPECT_TRUE(Eventually([&] { return service().cancelled_count() == 1; }));
+
+  service().set_delay(absl::Seconds(1));
+  EXPECT_EQ(client_->GetContext("t", {.timeout = absl::Milliseconds(100)}).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(ClientTest, CancellationEndsTheCallHereAndThere) {
+  Register("t");
+  service().set_stream_fault(StreamFault::kHang);
+  Cancellation cancellation;
+  std::thread canceller([&] {
+    EXPECT_TRUE(Eventually([&] { return service().last_sample().path_count() == 2; }));
+    cancellation.Cancel();
+  });
+  const auto samples = client_->Sample("t", MakeTargets(kTargets), {.path_count = 2},
+                                       {.cancellation = &cancellation});
+  canceller.join();
+  EXPECT_EQ(samples.status().code(), absl::StatusCode::kCancelled) << samples.status();
+  EXPECT_TRUE(Eventually([&] { return service().cancelled_count() == 1; }));
+}
+
+// The reader of a large stream stalls; other calls, including large ones, still succeed.
+TEST_F(ClientTest, ASlowReaderHoldsUpNoOtherCall) {
+  Register("t");
+  int blocks = 0;
+  const auto end = client_->SampleStream(
+      "t", MakeTargets(600), {.path_count = 800}, [&](const v1::SampleBlock&) {
+        if (++blocks != 10) return absl::OkStatus();
+        absl::SleepFor(absl::Milliseconds(100));
+        const auto predictions = client_->Predict("t", MakeTargets(20'000), {});
+        return predictions.status();
+      });
+  EXPECT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(blocks, 200 * 200);
+}
+
+}  // namespace
+}  // namespace chorale::client
