@@ -44,10 +44,10 @@ class CondVar {
     condition_.wait(lock);
     lock.release();
   }
-  void WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point deadline)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  // See Clock::WaitUntil, which most code uses instead.
+  void WaitFor(Mutex* mutex, std::chrono::nanoseconds time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    condition_.wait_until(lock, deadline);
+    condition_.wait_for(lock, time);
     lock.release();
   }
   void NotifyOne() { condition_.notify_one(); }

@@ -17,8 +17,9 @@ struct StartCheck {
   std::vector<std::string> warnings;  // the server starts, but the setting is probably a mistake
 };
 
-// No check changes anything. A server with the same options may run at the same time: the ports and
-// the lock of the data folder that it holds are not errors.
+// No check changes anything outside the process, whose limit of open files is raised. A server with
+// the same options may run at the same time: the ports and the lock of the data folder that it
+// holds are not errors.
 
 // Reads the files of certificates, tokens and tenants, and checks the addresses, the memory that
 // the flags require, the limit of open files and the folders that the server writes to. Takes

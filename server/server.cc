@@ -13,7 +13,6 @@
 #include "absl/time/time.h"
 #include "base/error_details.h"
 #include "base/file_descriptor.h"
-#include "base/monotonic_clock.h"
 #include "base/status_macros.h"
 #include "server/grpc_arguments.h"
 #include "server/memory/memory_plan.h"
@@ -54,6 +53,7 @@ absl::StatusOr<std::vector<FileDescriptor>> ListenFor(const char* flag,
 Server::Server(const ServerOptions& options)
     : options_(options),
       port_file_(options.port_file),
+      registry_(options.clock),
       limits_(options.limits),
       memory_limit_bytes_(options.memory_limit_bytes),
       has_own_memory_limit_(options.own_memory_limit),
@@ -66,11 +66,13 @@ Server::Server(const ServerOptions& options)
     SpanExporterOptions exporter;
     exporter.endpoint = options.trace_endpoint;
     exporter.resource = {CHORALE_VERSION, MakeInstanceId()};
-    spans_ = std::make_unique<SpanExporter>(
-        std::move(exporter), [this](int64_t count) { metrics_.SpansDropped(count); });
+    spans_ =
+        std::make_unique<SpanExporter>(options.clock, std::move(exporter),
+                                       [this](int64_t count) { metrics_.SpansDropped(count); });
   }
   telemetry_ =
       std::make_unique<CallTelemetry>(spans_.get(), options.trace_sample_rate, options.slow_call);
+  environment_.clock = options.clock;
   environment_.registry = &registry_;
   environment_.metrics = &metrics_;
   environment_.telemetry = telemetry_.get();
@@ -110,8 +112,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   server->environment_.access = server->access_.get();
   RETURN_IF_ERROR(server->Bind());
   RETURN_IF_ERROR(server->StartHttp());
-  server->watchdog_ = std::make_unique<ClientWatchdog>(&server->registry_, &server->metrics_,
-                                                       options.stalled_write_timeout);
+  server->watchdog_ = std::make_unique<ClientWatchdog>(
+      options.clock, &server->registry_, &server->metrics_, options.stalled_write_timeout);
   RETURN_IF_ERROR(server->port_file_.Prepare(server->port_));
   LogEvent(spdlog::level::info, "listening",
            {{"address", options.listen_address},
@@ -136,7 +138,7 @@ absl::Status Server::Bind() {
   if (!reflection) RemoveReflection(&builder);
   builder.RegisterService(service_.get());
   handover_ = std::make_unique<ConnectionHandover>(
-      &builder, [this] { return MakeServerCredentials(access_->tls()); });
+      options_.clock, &builder, [this] { return MakeServerCredentials(access_->tls()); });
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC did not start");
   callback_threads_ = std::make_unique<CallbackThreads>();
@@ -150,7 +152,7 @@ absl::Status Server::Bind() {
 void Server::Listen(std::vector<FileDescriptor> sockets) {
   handover_->Start(sockets.front().get());
   listener_ = std::make_unique<Listener>(
-      std::move(sockets),
+      options_.clock, std::move(sockets),
       ConnectionLimits{.total = options_.max_connections,
                        .per_peer = options_.max_connections_per_peer,
                        .message_bytes = options_.max_message_bytes},
@@ -241,10 +243,10 @@ absl::Status Server::Open(const EngineFactory& factory, std::function<void()> on
            {{"backend", engine_->backend_description()},
             {"models", static_cast<int64_t>(engine_->Models().size())}});
   backend_watch_ = std::make_unique<HealthWatch>(
-      [this] { return engine_->Health(); }, options_.health_period,
+      options_.clock, options_.health_period, [this] { return engine_->Health(); },
       [this](const absl::Status& health) { Fail("backend_failed", health.message()); });
   store_watch_ = std::make_unique<HealthWatch>(
-      [this] { return engine_->StoreHealth(); }, options_.health_period,
+      options_.clock, options_.health_period, [this] { return engine_->StoreHealth(); },
       [this](const absl::Status& health) { SetStoreLost(!health.ok()); });
   return absl::OkStatus();
 }
@@ -303,14 +305,14 @@ void Server::Drain(absl::Time deadline) {
   // A server that never opened has admitted no call, so there is nothing to log.
   const bool opened = engine_ != nullptr;
   if (opened) {
-    const absl::Duration left = std::max(deadline - MonotonicNow(), absl::ZeroDuration());
+    const absl::Duration left = std::max(deadline - options_.clock->Now(), absl::ZeroDuration());
     LogEvent(spdlog::level::info, "draining",
              {{"live_calls", registry_.live()}, {"complete_by", LogTime(absl::Now() + left)}});
     engine_->Drain(deadline);  // which ends those that are late with UNAVAILABLE
   }
   // In the executors, and streams that clients are still reading.
   if (!registry_.WaitUntilEmpty(deadline)) CutShort();
-  (void)registry_.WaitUntilEmpty(MonotonicNow() + kLastWordsPeriod);
+  (void)registry_.WaitUntilEmpty(options_.clock->Now() + kLastWordsPeriod);
   // The replies of all calls but those that were cut short are with the kernel. Clients get a
   // moment to close their connections; then gRPC closes them, even if calls such as a health watch
   // are open.
@@ -327,7 +329,7 @@ void Server::Drain(absl::Time deadline) {
 
 void Server::CutShort() {
   registry_.Close();
-  const absl::Time begin = MonotonicNow();
+  const absl::Time begin = options_.clock->Now();
   if (Engine* const engine = opened_engine_) engine->Drain(begin);
   if (registry_.WaitUntilEmpty(begin + kLastValuesPeriod)) return;
   LogEvent(spdlog::level::warn, "calls_aborted", {{"live_calls", registry_.live()}});
@@ -335,7 +337,7 @@ void Server::CutShort() {
 }
 
 Server::~Server() {
-  if (grpc_ != nullptr) Drain(MonotonicNow());
+  if (grpc_ != nullptr) Drain(options_.clock->Now());
   http_endpoint_.reset();  // a scrape uses the engine and the listener
   memory_watch_.reset();
   listener_.reset();

@@ -92,7 +92,7 @@ class Server {
   // From now on the server is not ready.
   void AnnounceShutdown();
 
-  // `deadline` is monotonic. Returns when no call is in flight and the ports are closed. Waits
+  // Returns when no call is in flight and the ports are closed. Waits
   // forever for a call that does not end when it is cancelled, which is a bug; ShutdownSignal's
   // timer then ends the process.
   void Drain(absl::Time deadline);

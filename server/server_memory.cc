@@ -1,7 +1,6 @@
 // The memory of the server: its watch, and the pools that follow the limit.
 #include <vector>
 
-#include "base/monotonic_clock.h"
 #include "server/memory/memory_plan.h"
 #include "server/server.h"
 #include "server/telemetry/logging.h"
@@ -22,30 +21,32 @@ int64_t WeightBytesOf(const Engine& engine) {
 }  // namespace
 
 void Server::WatchMemory() {
-  memory_watch_ = std::make_unique<MemoryWatch>(MemoryWatch::Handlers{
-      .limit = [this] { return CurrentMemoryLimit(); },
-      .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
-      .each_second =
-          [this] {
-            metrics_.ConnectionsEnded("flood", listener_->EndFloods());
-            access_->refusal_lines().LogSums(MonotonicNow());
-            LogSumsOfGrpc(MonotonicNow());
-            FollowMemoryLimit();
-          },
-      .end_busiest =
-          [this](bool lately) {
-            const int64_t ended =
-                listener_->EndBusiest(lately ? BusySince::kMark : BusySince::kBeginning);
-            metrics_.ConnectionsEnded("memory", ended);
-            return ended;
-          },
-      .give_up = [this] { Fail("memory_exhausted", "memory use stayed near the limit"); },
-      .raise_limit =
-          [this](int64_t resident_bytes) {
-            own_memory_limit_->Raise(resident_bytes);
-            LogEvent(spdlog::level::warn, "memory_limit_raised",
-                     {{"resident_bytes", resident_bytes}});
-          }});
+  memory_watch_ = std::make_unique<MemoryWatch>(
+      options_.clock,
+      MemoryWatch::Handlers{
+          .limit = [this] { return CurrentMemoryLimit(); },
+          .pause_accepting = [this](bool pause) { listener_->PauseAccepting(pause); },
+          .each_second =
+              [this] {
+                metrics_.ConnectionsEnded("flood", listener_->EndFloods());
+                access_->refusal_lines().LogSums(options_.clock->Now());
+                LogSumsOfGrpc();
+                FollowMemoryLimit();
+              },
+          .end_busiest =
+              [this](bool lately) {
+                const int64_t ended =
+                    listener_->EndBusiest(lately ? BusySince::kMark : BusySince::kBeginning);
+                metrics_.ConnectionsEnded("memory", ended);
+                return ended;
+              },
+          .give_up = [this] { Fail("memory_exhausted", "memory use stayed near the limit"); },
+          .raise_limit =
+              [this](int64_t resident_bytes) {
+                own_memory_limit_->Raise(resident_bytes);
+                LogEvent(spdlog::level::warn, "memory_limit_raised",
+                         {{"resident_bytes", resident_bytes}});
+              }});
 }
 
 void Server::FollowMemoryLimit() {

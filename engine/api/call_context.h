@@ -23,7 +23,7 @@ struct CallContext {
   // The share of the context pool for all contexts of the tenant, in bytes: further contexts of the
   // tenant evict its own. A larger context is rejected. 0: no limit.
   int64_t max_resident_bytes = 0;
-  absl::Time deadline = absl::InfiniteFuture();  // monotonic, as MonotonicNow
+  absl::Time deadline = absl::InfiniteFuture();  // on the clock of the engine
   // Receives the report of the call, whatever its outcome; may be empty.
   CallReporter report = {};
 };

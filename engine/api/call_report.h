@@ -17,7 +17,7 @@ namespace chorale {
 //          queued            encoding         queued        running
 //
 // A call that finds its context resident has neither of the two moments of the context: it is
-// queued from arrival to admission. Moments are on the clock of base/monotonic_clock.h.
+// queued from arrival to admission. Times are on the clock of the engine.
 struct CallReport {
   enum class Context {
     kNotReached,  // the call ended before there was room for its context

@@ -121,8 +121,8 @@ class Engine {
   // exceeds the remaining context pool ends with FailedPrecondition.
   virtual void LimitPools(const PoolSizes& sizes) = 0;
   // Rejects new requests (Unavailable) from now on, lets requests in flight finish until `deadline`
-  // (monotonic), then aborts the remaining ones (Unavailable). BLOCKING; returns when nothing is in
-  // flight.
+  // (of EngineOptions::clock), then aborts the remaining ones (Unavailable). BLOCKING; returns when
+  // nothing is in flight.
   virtual void Drain(absl::Time deadline) = 0;
   virtual EngineStats Stats() const = 0;
   virtual PoolSizes Pools() const = 0;  // their current limits

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "engine/data/limits.h"
 
 namespace chorale {
@@ -29,6 +30,7 @@ struct EngineOptions {
   // The folder for files of encoded contexts, and the limit of their total size; 0: no files.
   std::string context_files_folder;
   int64_t max_context_file_bytes = 0;
+  const Clock* clock = Clock::Real();  // not owned; tests replace it
 };
 
 }  // namespace chorale

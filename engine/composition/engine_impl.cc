@@ -6,7 +6,6 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
-#include "base/monotonic_clock.h"
 #include "base/notification.h"
 #include "base/status_macros.h"
 #include "engine/context/registration.h"
@@ -66,13 +65,14 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
       models_(std::move(models)),
       description_(backend_->description()),
       host_reaches_pools_(backend_->ContextMemory({}) != nullptr),
-      inbox_(std::make_shared<Inbox>()),
+      inbox_(std::make_shared<Inbox>(options.clock)),
       registry_(options_.max_registered_bytes),
       registration_limit_(options_.max_registered_bytes),
       loader_(store_.get(), models_.get(), backend_.get(), &registry_),
       encoded_(std::move(encoded)),
       environment_{backend_.get(),
                    metrics_,
+                   options_.clock,
                    options_.max_slices_per_tick,
                    options_.max_unacknowledged_values,
                    [this](uint64_t session, std::shared_ptr<const CallControl> control,
@@ -196,7 +196,8 @@ absl::Status EngineImpl::SetDefaultModel(const std::string& name) {
 template <typename SessionType, typename Request, typename Receiver>
 std::shared_ptr<Call> EngineImpl::StartSession(CallContext call, Request request,
                                                Receiver receiver) {
-  CallStart start{next_call_++, std::make_shared<CallControl>(), MonotonicNow(), std::move(call)};
+  CallStart start{next_call_++, std::make_shared<CallControl>(), options_.clock->Now(),
+                  std::move(call)};
   auto control = start.control;
   auto shared = std::make_shared<const Request>(std::move(request));
   auto preparation = MakePreparation(shared, &limits_.Get(), backend_.get());
@@ -293,9 +294,9 @@ void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const Call
                                     std::function<SessionEnvironment::Continuation()> job) {
   summary_thread_.Add([this, session, control = std::move(control), job = std::move(job)] {
     if (control->ended || control->cancelled) return;
-    const absl::Time start = MonotonicNow();
+    const absl::Time start = options_.clock->Now();
     auto continuation = job();
-    metrics_->SummaryTime(MonotonicNow() - start);
+    metrics_->SummaryTime(options_.clock->Now() - start);
     inbox_->Push(command::Continue{session, std::move(continuation)});
   });
 }

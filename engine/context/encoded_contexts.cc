@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "base/monotonic_clock.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -79,14 +79,14 @@ void EncodedContexts::Write(ContextCache::FileTask task, OnWritten done) {
 
 void EncodedContexts::WriteFile(const ContextCache::FileTask& task) {
   const RegisteredContext& context = *task.context;
-  const absl::Time start = MonotonicNow();
+  const absl::Time start = Clock::Real()->Now();
   const absl::Status written = files_.Write(
       IdOf(context), task.encoder_state,
       [&task](int64_t offset, absl::Span<char> to) { return task.write_from->Copy(offset, to); },
       [&context] { return context.gone(); });
   if (written.ok()) {
     spdlog::debug("the server wrote context '{}' to a file in {}", context.record.name,
-                  absl::FormatDuration(MonotonicNow() - start));
+                  absl::FormatDuration(Clock::Real()->Now() - start));
   } else if (!absl::IsCancelled(written)) {
     spdlog::warn("the server does not keep context '{}' as a file: {}", context.record.name,
                  written.ToString());

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/error_details.h"
-#include "base/monotonic_clock.h"
 #include "spdlog/spdlog.h"
 
 namespace chorale {
@@ -57,11 +56,11 @@ void EngineLoop::Run() {
   while (!stopping_) {
     commands_.clear();
     const bool more_to_do = busy_ || room_given_back_;
-    inbox_->Take(more_to_do ? absl::InfinitePast() : NextEvent(MonotonicNow()), &commands_);
+    inbox_->Take(more_to_do ? absl::InfinitePast() : NextEvent(options_.clock->Now()), &commands_);
     for (Command& command : commands_) {
       std::visit([this](auto& each) { Handle(each); }, command);
     }
-    const absl::Time now = MonotonicNow();
+    const absl::Time now = options_.clock->Now();
     EndSessions(now);
     if (!retired_.empty()) FreeRetiredModels();
     Admit(now);
@@ -78,11 +77,11 @@ void EngineLoop::Run() {
   }
   commands_.clear();
   FinishAll(CutShortByShutdown());
-  CheckDrain(MonotonicNow());
+  CheckDrain(options_.clock->Now());
   ClearCache();
   FreeRetiredModels();
   PublishStats();
-  PublishBacklog(MonotonicNow());
+  PublishBacklog(options_.clock->Now());
 }
 
 // ---- Endings -------------------------------------------------------------------------------
@@ -159,7 +158,7 @@ EngineLoop::ActiveList::iterator EngineLoop::Finish(ActiveList::iterator active,
   session->ReleaseResources();
   room_given_back_ = true;
   PublishStats();
-  session->End(std::move(status), MonotonicNow());
+  session->End(std::move(status), options_.clock->Now());
   return next;
 }
 
@@ -276,7 +275,7 @@ bool EngineLoop::MaySummariseAtOnce() { return shared_ && summaries_at_once_++ <
 
 void EngineLoop::Tick() {
   busy_ = false;
-  const absl::Time now = MonotonicNow();
+  const absl::Time now = options_.clock->Now();
   if (failure_.ok()) GatherTasks(now);
   if (!failure_.ok() || plan_.empty()) {
     tick_began_ = kIdle;
@@ -284,10 +283,10 @@ void EngineLoop::Tick() {
   }
   busy_ = true;
   const absl::Span<const Slice> slices = plan_.Pick(shared_);
-  const absl::Time start = MonotonicNow();
+  const absl::Time start = options_.clock->Now();
   tick_began_ = absl::ToUnixNanos(start);
   const absl::Status status = backend_->Advance(slices);
-  const absl::Duration elapsed = MonotonicNow() - start;
+  const absl::Duration elapsed = options_.clock->Now() - start;
   if (!status.ok()) {
     Fail(status);
     return;
@@ -310,7 +309,7 @@ void EngineLoop::ReportWork(const Owner& owner, double flops, absl::Duration tim
 }
 
 void EngineLoop::CollectResults() {
-  const absl::Time now = MonotonicNow();
+  const absl::Time now = options_.clock->Now();
   cache_.CollectJobs(now);
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     it->session->Collect(now);
@@ -353,7 +352,7 @@ void EngineLoop::PublishBacklog(absl::Time now) {
 
 absl::Duration EngineLoop::tick_age() const {
   const int64_t began = tick_began_;
-  return began == kIdle ? absl::ZeroDuration() : MonotonicNow() - absl::FromUnixNanos(began);
+  return began == kIdle ? absl::ZeroDuration() : options_.clock->Now() - absl::FromUnixNanos(began);
 }
 
 EngineStats EngineLoop::stats() const {

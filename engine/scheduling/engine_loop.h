@@ -202,7 +202,7 @@ class EngineLoop {
 
   QueuePlaces places_;
   static constexpr int64_t kIdle = std::numeric_limits<int64_t>::max();
-  std::atomic<int64_t> tick_began_{kIdle};  // monotonic, in nanoseconds
+  std::atomic<int64_t> tick_began_{kIdle};  // Unix nanoseconds of a time of the clock
   mutable Mutex mutex_;
   EngineStats stats_ ABSL_GUARDED_BY(mutex_);
   absl::Status health_ ABSL_GUARDED_BY(mutex_);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "base/monotonic_clock.h"
 #include "engine/scheduling/engine_loop.h"
 #include "spdlog/spdlog.h"
 
@@ -26,7 +25,7 @@ void EngineLoop::Handle(command::Submit& submit) {
 }
 
 void EngineLoop::Handle(command::Refuse& refuse) {
-  refuse.session->End(std::move(refuse.status), MonotonicNow());
+  refuse.session->End(std::move(refuse.status), options_.clock->Now());
 }
 
 void EngineLoop::Handle(command::LookedUp& looked_up) {
@@ -36,7 +35,7 @@ void EngineLoop::Handle(command::LookedUp& looked_up) {
   } else if (looked_up.context != nullptr && looked_up.context->data != nullptr && failure_.ok() &&
              !stopping_) {
     // No request waits any more, but the data makes the next try faster.
-    cache_.Acquire(looked_up.context, MonotonicNow()).IgnoreError();
+    cache_.Acquire(looked_up.context, options_.clock->Now()).IgnoreError();
   }
 }
 
@@ -46,7 +45,7 @@ void EngineLoop::Handle(command::DataRead& read) {
 
 void EngineLoop::Handle(command::FileRead& read) {
   if (!files_stopped_) {
-    cache_.OnFileRead(read.context, std::move(read.encoder_state), MonotonicNow());
+    cache_.OnFileRead(read.context, std::move(read.encoder_state), options_.clock->Now());
   }
 }
 
@@ -107,7 +106,7 @@ void EngineLoop::AttachContext(ActiveList::iterator active,
     Finish(active, std::move(prepared).status());
     return;
   }
-  const absl::Time now = MonotonicNow();
+  const absl::Time now = options_.clock->Now();
   absl::StatusOr<ContextCache::Pin> pin =
       cache_.Acquire(prepared->context, now, active->session->max_resident_bytes());
   if (!pin.ok()) {

@@ -1,11 +1,7 @@
 #include "engine/scheduling/inbox.h"
 
-#include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <utility>
-
-#include "base/monotonic_clock.h"
 
 namespace chorale {
 
@@ -23,13 +19,9 @@ void Inbox::Poke() {
 }
 
 void Inbox::Take(absl::Time deadline, std::vector<Command>* commands) {
-  // The bound keeps the sum below from overflowing; waking up once an hour costs nothing.
-  const absl::Duration delay = std::min(deadline - MonotonicNow(), absl::Hours(1));
-  const auto until = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(delay);
-  const bool wait = delay > absl::ZeroDuration();
   MutexLock lock(&mutex_);
-  while (wait && commands_.empty() && !poked_ && std::chrono::steady_clock::now() < until) {
-    changed_.WaitUntil(&mutex_, until);
+  while (commands_.empty() && !poked_ && clock_->Now() < deadline) {
+    clock_->WaitUntil(deadline, &changed_, &mutex_);
   }
   poked_ = false;
   std::move(commands_.begin(), commands_.end(), std::back_inserter(*commands));

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/notification.h"
 #include "engine/session/session.h"
@@ -71,7 +72,7 @@ struct RetireModel {
   std::shared_ptr<ServedModel> model;
 };
 struct Drain {
-  absl::Time deadline;  // monotonic
+  absl::Time deadline;
   Notification* done;
 };
 struct Stop {};
@@ -86,18 +87,22 @@ using Command = std::variant<command::Submit, command::Refuse, command::LookedUp
 // A queue of commands, first in, first out. Thread-safe; one thread takes.
 class Inbox {
  public:
+  // `clock` is not owned.
+  explicit Inbox(const Clock* clock) : clock_(clock) {}
+
   // Dropped after Close.
   void Push(Command command);
   // Wakes a waiting Take without a command.
   void Poke();
 
-  // Waits until there is a command, a poke, or `deadline` (monotonic) has passed; then appends all
+  // Waits until there is a command, a poke, or `deadline` has passed; then appends all
   // commands to `commands`.
   void Take(absl::Time deadline, std::vector<Command>* commands);
   // Appends the remaining commands and drops later ones.
   void Close(std::vector<Command>* commands);
 
  private:
+  const Clock* const clock_;
   Mutex mutex_;
   CondVar changed_;
   std::vector<Command> commands_ ABSL_GUARDED_BY(mutex_);

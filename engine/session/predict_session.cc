@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/monotonic_clock.h"
 #include "engine/session/mixture_results.h"
 
 namespace chorale {
@@ -83,9 +82,9 @@ void PredictSession::Summarise(const TileSlot<PredictWork>& slot) {
   };
   const int64_t first_row = slot.first_path;
   if (SummaryIsShort(slot.paths) && environment().may_summarise_at_once()) {
-    const absl::Time start = MonotonicNow();
+    const absl::Time start = environment().clock->Now();
     Store(first_row, summarise());
-    environment().metrics->SummaryTime(MonotonicNow() - start);
+    environment().metrics->SummaryTime(environment().clock->Now() - start);
     return;
   }
   ++awaiting_summary_;

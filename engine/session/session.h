@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "engine/api/call_context.h"
 #include "engine/api/call_report.h"
 #include "engine/api/metrics_sink.h"
@@ -31,6 +32,7 @@ namespace chorale {
 struct SessionEnvironment {
   Backend* backend = nullptr;
   MetricsSink* metrics = nullptr;
+  const Clock* clock = nullptr;
   int64_t max_slices = 1;                 // most pieces of work that one tick advances
   int64_t max_unacknowledged_values = 0;  // see Call::Acknowledge
 
@@ -58,7 +60,7 @@ struct RequestedWork {
 struct CallStart {
   uint64_t id = 0;
   std::shared_ptr<CallControl> control;
-  absl::Time arrival;  // monotonic
+  absl::Time arrival;
   CallContext call;
 };
 
@@ -108,7 +110,7 @@ class Session {
 
   // --- Before admission, in this order --------------------------------------------------------
   void SetContext(PreparedRequest prepared, ContextCache::Pin pin);
-  // Call in every turn of the loop until admission; `now` is monotonic. Moves on to waiting for
+  // Call in every turn of the loop until admission; Moves on to waiting for
   // admission once the context is resident, and measures the time spent waiting for room.
   void CheckContext(absl::Time now);
   // Time spent so far waiting to be looked up, for room or for admission, not for the context's

@@ -1,11 +1,10 @@
 #include "engine/store/rate_limited_task.h"
 
-#include <chrono>
 #include <utility>
 
-namespace chorale {
+#include "base/clock.h"
 
-using SteadyClock = std::chrono::steady_clock;
+namespace chorale {
 
 RateLimitedTask::RateLimitedTask(absl::Duration period, std::function<bool()> task)
     : period_(period), task_(std::move(task)), thread_([this] { Run(); }) {}
@@ -28,16 +27,17 @@ void RateLimitedTask::Ask() {
 }
 
 void RateLimitedTask::Run() {
-  SteadyClock::time_point earliest = SteadyClock::now();
+  const Clock& clock = *Clock::Real();
+  absl::Time earliest = clock.Now();
   while (true) {
     {
       MutexLock lock(&mutex_);
       while (!asked_ && !stopping_) changed_.Wait(&mutex_);
-      while (!stopping_ && SteadyClock::now() < earliest) changed_.WaitUntil(&mutex_, earliest);
+      while (!stopping_ && clock.Now() < earliest) clock.WaitUntil(earliest, &changed_, &mutex_);
       if (stopping_) return;
       asked_ = false;
     }
-    earliest = SteadyClock::now() + absl::ToChronoNanoseconds(period_);
+    earliest = clock.Now() + period_;
     if (!task_()) Ask();
   }
 }

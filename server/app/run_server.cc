@@ -13,7 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
-#include "base/monotonic_clock.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "server/app/build_engine.h"
@@ -169,7 +169,7 @@ int Serve(const ConfigurationSources& sources, const Configuration& configuratio
   reload->Start(kReloadPeriod, [&reloader] { reloader.Reload(); });
   signal->Wait();
   reload->RequestStop();  // but a model that is being read takes no time from the calls in flight
-  server->Drain(MonotonicNow() + options.server.drain_timeout);
+  server->Drain(options.server.clock->Now() + options.server.drain_timeout);
   reload->Stop();
   serving->Set(nullptr);
   return server->failed() ? kFailed : 0;

@@ -2,17 +2,15 @@
 
 #include <malloc.h>
 
-#include <chrono>
 #include <utility>
 
-#include "base/monotonic_clock.h"
 #include "server/telemetry/logging.h"
 #include "server/telemetry/process_statistics.h"
 
 namespace chorale {
 namespace {
 
-constexpr std::chrono::milliseconds kPeriod(50);
+constexpr absl::Duration kPeriod = absl::Milliseconds(50);
 
 // Giving memory back takes time that grows with what is free.
 constexpr absl::Duration kTrimPeriod = absl::Seconds(1);
@@ -40,60 +38,36 @@ MemoryPressure::Advice MemoryPressure::Next(int64_t resident_bytes, const Memory
   return advice;
 }
 
-MemoryWatch::MemoryWatch(Handlers handlers)
-    : handlers_(std::move(handlers)), thread_([this] { Run(); }) {}
+MemoryWatch::MemoryWatch(const Clock* clock, Handlers handlers)
+    : clock_(clock), handlers_(std::move(handlers)), task_(clock, kPeriod, [this] { Check(); }) {}
 
-MemoryWatch::~MemoryWatch() {
-  {
-    MutexLock lock(&mutex_);
-    stopping_ = true;
+void MemoryWatch::Check() {
+  const absl::Time now = clock_->Now();
+  const int64_t resident = ResidentBytes();
+  const MemoryLimit limit = handlers_.limit();
+  const MemoryPressure::Advice advice = pressure_.Next(resident, limit, now);
+  // Without a limit that is set from outside, new connections need not wait: there is memory for
+  // them.
+  handlers_.pause_accepting(advice.high && limit.set);
+  if (advice.trim) malloc_trim(0);
+  if (advice.end_busiest) ended_ += handlers_.end_busiest(advice.lately);
+  if (advice.high && now - logged_ >= kMemoryLogPeriod) {
+    LogEvent(spdlog::level::warn, "memory_high",
+             {{"resident_bytes", resident},
+              {"limit_bytes", limit.bytes},
+              {"connections_ended", std::exchange(ended_, 0)}});
+    logged_ = now;
   }
-  changed_.NotifyAll();
-  thread_.join();
-}
-
-void MemoryWatch::Run() {
-  MemoryPressure pressure;
-  absl::Time second = absl::InfinitePast();
-  absl::Time logged = absl::InfinitePast();
-  int64_t ended = 0;
-  bool gave_up = false;
-  while (Wait()) {
-    const absl::Time now = MonotonicNow();
-    const int64_t resident = ResidentBytes();
-    const MemoryLimit limit = handlers_.limit();
-    const MemoryPressure::Advice advice = pressure.Next(resident, limit, now);
-    // Without a limit that is set others' connections do not wait: there is memory for them.
-    handlers_.pause_accepting(advice.high && limit.set);
-    if (advice.trim) malloc_trim(0);
-    if (advice.end_busiest) ended += handlers_.end_busiest(advice.lately);
-    if (advice.high && now - logged >= kMemoryLogPeriod) {
-      LogEvent(spdlog::level::warn, "memory_high",
-               {{"resident_bytes", resident},
-                {"limit_bytes", limit.bytes},
-                {"connections_ended", std::exchange(ended, 0)}});
-      logged = now;
-    }
-    if (now - second >= kSecond) {
-      handlers_.each_second();
-      second = now;
-    }
-    if (!advice.give_up) continue;
-    if (!limit.set) {
-      handlers_.raise_limit(resident);
-    } else if (!std::exchange(gave_up, true)) {
-      handlers_.give_up();
-    }
+  if (now - second_ >= kSecond) {
+    handlers_.each_second();
+    second_ = now;
   }
-}
-
-bool MemoryWatch::Wait() {
-  MutexLock lock(&mutex_);
-  const auto until = std::chrono::steady_clock::now() + kPeriod;
-  while (!stopping_ && std::chrono::steady_clock::now() < until) {
-    changed_.WaitUntil(&mutex_, until);
+  if (!advice.give_up) return;
+  if (!limit.set) {
+    handlers_.raise_limit(resident);
+  } else if (!std::exchange(gave_up_, true)) {
+    handlers_.give_up();
   }
-  return !stopping_;
 }
 
 }  // namespace chorale

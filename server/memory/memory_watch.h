@@ -4,11 +4,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <thread>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
-#include "base/mutex.h"
+#include "base/clock.h"
+#include "base/periodic_task.h"
 
 namespace chorale {
 
@@ -73,21 +72,20 @@ class MemoryWatch {
     std::function<void(int64_t resident_bytes)> raise_limit;
   };
 
-  explicit MemoryWatch(Handlers handlers);
-  ~MemoryWatch();
-  MemoryWatch(const MemoryWatch&) = delete;
-  MemoryWatch& operator=(const MemoryWatch&) = delete;
+  MemoryWatch(const Clock* clock, Handlers handlers);
 
  private:
-  void Run();
-  // Returns false when the watch is to end.
-  bool Wait();
+  void Check();
 
+  const Clock* const clock_;
   const Handlers handlers_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  // Used by the task only.
+  MemoryPressure pressure_;
+  absl::Time second_ = absl::InfinitePast();  // when each_second was last called
+  absl::Time logged_ = absl::InfinitePast();
+  int64_t ended_ = 0;  // connections, since the last line of the log
+  bool gave_up_ = false;
+  PeriodicTask task_;  // last: it uses all of the above
 };
 
 }  // namespace chorale

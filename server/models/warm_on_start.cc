@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "base/monotonic_clock.h"
+#include "base/clock.h"
 #include "base/notification.h"
 #include "server/security/caller.h"
 #include "server/telemetry/logging.h"
@@ -108,7 +108,7 @@ void WarmNewest(Engine& engine, Warmer& warmer) {
 
 void WarmOnStart(Engine& engine, const std::vector<std::string>& names, int64_t max_queued) {
   if (names.empty()) return;
-  const absl::Time start = MonotonicNow();
+  const absl::Time start = Clock::Real()->Now();
   Warmer warmer(engine, std::min(kMaxAtATime, max_queued));
   for (const std::string& name : names) {
     if (name != "*") warmer.Add(Parse(name), Residency::kPinned);
@@ -119,7 +119,7 @@ void WarmOnStart(Engine& engine, const std::vector<std::string>& names, int64_t 
   LogEvent(spdlog::level::info, "warmed",
            {{"contexts", warmer.contexts()},
             {"mib", warmer.bytes() >> 20},
-            {"seconds", absl::ToDoubleSeconds(MonotonicNow() - start)}});
+            {"seconds", absl::ToDoubleSeconds(Clock::Real()->Now() - start)}});
 }
 
 }  // namespace chorale

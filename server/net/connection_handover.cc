@@ -9,18 +9,16 @@
 namespace chorale {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t kHandoverThreads = 16;
 constexpr size_t kThreadsPerPeer = kHandoverThreads / 2;
 // How often connections are looked at that hold up a thread.
-constexpr std::chrono::milliseconds kLookPeriod{500};
+constexpr absl::Duration kLookPeriod = absl::Milliseconds(500);
 
 }  // namespace
 
-ConnectionHandover::ConnectionHandover(grpc::ServerBuilder* builder,
+ConnectionHandover::ConnectionHandover(const Clock* clock, grpc::ServerBuilder* builder,
                                        const CredentialsMaker& make_credentials)
-    : current_(kHandoverThreads) {
+    : clock_(clock), current_(kHandoverThreads) {
   for (size_t i = 0; i < kHandoverThreads; ++i) {
     credentials_.push_back(make_credentials());
     acceptors_.push_back(builder->experimental().AddExternalConnectionAcceptor(
@@ -35,7 +33,7 @@ void ConnectionHandover::Start(int listening) {
   for (size_t i = 0; i < kHandoverThreads; ++i) {
     threads_.emplace_back([this, i, listening] { Work(i, listening); });
   }
-  threads_.emplace_back([this] { EndHeldUp(); });
+  end_held_up_ = std::make_unique<PeriodicTask>(clock_, kLookPeriod, [this] { EndHeldUp(); });
 }
 
 void ConnectionHandover::HandOver(FileDescriptor connection, const std::string& peer) {
@@ -54,10 +52,10 @@ void ConnectionHandover::Stop() {
       if (current.duplicate.valid()) shutdown(current.duplicate.get(), SHUT_RDWR);
     }
     work_.NotifyAll();
-    stop_.NotifyAll();
   }
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  end_held_up_.reset();
 }
 
 ConnectionHandover::Waiting ConnectionHandover::Next() {
@@ -83,7 +81,7 @@ void ConnectionHandover::Work(size_t thread, int listening) {
       Waiting next = Next();
       if (!next.connection.valid()) return;
       current_[thread] = {FileDescriptor(fcntl(next.connection.get(), F_DUPFD_CLOEXEC, 0)),
-                          Clock::now() + kPatience};
+                          clock_->Now() + kPatience};
       parameters.fd = next.connection.Release();
       peer = std::move(next.peer);
       ++threads_of_[peer];
@@ -97,14 +95,11 @@ void ConnectionHandover::Work(size_t thread, int listening) {
 
 void ConnectionHandover::EndHeldUp() {
   MutexLock lock(&mutex_);
-  while (!stopping_) {
-    const Clock::time_point now = Clock::now();
-    for (const Current& current : current_) {
-      if (current.duplicate.valid() && current.deadline < now) {
-        shutdown(current.duplicate.get(), SHUT_RDWR);
-      }
+  const absl::Time now = clock_->Now();
+  for (const Current& current : current_) {
+    if (current.duplicate.valid() && current.deadline < now) {
+      shutdown(current.duplicate.get(), SHUT_RDWR);
     }
-    stop_.WaitUntil(&mutex_, now + kLookPeriod);
   }
 }
 

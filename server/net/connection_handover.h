@@ -4,7 +4,6 @@
 
 #include <grpcpp/server_builder.h>
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,9 +12,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/fair_queue.h"
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
+#include "base/periodic_task.h"
 
 namespace chorale {
 
@@ -29,14 +31,15 @@ namespace chorale {
 // Thread-safe, once it has started.
 class ConnectionHandover {
  public:
-  static constexpr std::chrono::seconds kPatience{5};
+  static constexpr absl::Duration kPatience = absl::Seconds(5);
 
   using CredentialsMaker = std::function<std::shared_ptr<grpc::ServerCredentials>()>;
 
   // REQUIRES: the server is not built yet, and is destroyed before this object. Credentials are
   // created for each acceptor, because credentials report a changed certificate only to the first
   // acceptor that requests it.
-  ConnectionHandover(grpc::ServerBuilder* builder, const CredentialsMaker& make_credentials);
+  ConnectionHandover(const Clock* clock, grpc::ServerBuilder* builder,
+                     const CredentialsMaker& make_credentials);
   ~ConnectionHandover();  // as Stop
   ConnectionHandover(const ConnectionHandover&) = delete;
   ConnectionHandover& operator=(const ConnectionHandover&) = delete;
@@ -59,7 +62,7 @@ class ConnectionHandover {
   // which it is closed.
   struct Current {
     FileDescriptor duplicate;
-    std::chrono::steady_clock::time_point deadline;
+    absl::Time deadline;
   };
 
   void Work(size_t thread, int listening);
@@ -68,18 +71,19 @@ class ConnectionHandover {
   Waiting Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndHeldUp();
 
+  const Clock* const clock_;
   std::vector<std::shared_ptr<grpc::ServerCredentials>> credentials_;  // gRPC does not keep them
   // gRPC's; one for each thread.
   std::vector<std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>> acceptors_;
 
   Mutex mutex_;
   CondVar work_;  // a connection waits, or all threads are to stop
-  CondVar stop_;
   FairQueue<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, size_t> threads_of_ ABSL_GUARDED_BY(mutex_);  // by peer
   std::vector<Current> current_ ABSL_GUARDED_BY(mutex_);                         // by thread
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
+  std::unique_ptr<PeriodicTask> end_held_up_;
 };
 
 }  // namespace chorale

@@ -17,7 +17,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/monotonic_clock.h"
 #include "server/net/peer_address.h"
 #include "server/telemetry/logging.h"
 
@@ -65,8 +64,10 @@ bool IsForGood(int error) {
 
 const char* NameOf(Refusal refusal) { return kRefusalNames[static_cast<size_t>(refusal)]; }
 
-Listener::Listener(std::vector<FileDescriptor> sockets, ConnectionLimits limits, Handlers handlers)
-    : limits_(limits),
+Listener::Listener(const Clock* clock, std::vector<FileDescriptor> sockets, ConnectionLimits limits,
+                   Handlers handlers)
+    : clock_(clock),
+      limits_(limits),
       handlers_(std::move(handlers)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -286,7 +287,7 @@ void Listener::Refuse(Refusal reason) {
   handlers_.refused(reason);
   RefusalCount& count = refusals_[static_cast<size_t>(reason)];
   ++count.since_logged;
-  const absl::Time now = MonotonicNow();
+  const absl::Time now = clock_->Now();
   if (now - count.logged < kRefusalLogPeriod) return;
   LogEvent(spdlog::level::warn, "connections_refused",
            {{"reason", std::string(NameOf(reason))}, {"count", count.since_logged}});

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "server/net/traffic.h"
@@ -56,7 +57,8 @@ class Listener {
   };
 
   // `sockets` listen, and do not block.
-  Listener(std::vector<FileDescriptor> sockets, ConnectionLimits limits, Handlers handlers);
+  Listener(const Clock* clock, std::vector<FileDescriptor> sockets, ConnectionLimits limits,
+           Handlers handlers);
   ~Listener();  // as StopAccepting
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -118,6 +120,7 @@ class Listener {
   void Forget(int descriptor);
   void Wake() const;
 
+  const Clock* const clock_;
   const ConnectionLimits limits_;
   const Handlers handlers_;
   const FileDescriptor epoll_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "engine/api/stats.h"
 #include "engine/data/limits.h"
 #include "server/security/security_options.h"
@@ -74,6 +75,7 @@ struct ServerOptions {
   // Clients may send a ping at this interval, with or without calls; clients in Go ping every 10 s
   // at most, and some pings arrive earlier because of varying latency.
   absl::Duration min_ping_interval = absl::Seconds(5);
+  const Clock* clock = Clock::Real();  // not owned
 };
 
 enum class BackendChoice { kAuto, kCpu, kCuda };  // kAuto: a GPU if there is one

@@ -3,12 +3,11 @@
 #define CHORALE_SERVER_PROCESS_HEALTH_WATCH_H_
 
 #include <functional>
-#include <thread>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "base/mutex.h"
+#include "base/clock.h"
+#include "base/periodic_task.h"
 
 namespace chorale {
 
@@ -21,22 +20,16 @@ class HealthWatch {
  public:
   // Calls `changed` on the watch's thread whenever the result of `ask` changes from Ok to an error
   // or back; it is Ok at first. `changed` must not destroy the watch.
-  HealthWatch(std::function<absl::Status()> ask, absl::Duration period,
+  HealthWatch(const Clock* clock, absl::Duration period, std::function<absl::Status()> ask,
               std::function<void(const absl::Status&)> changed);
-  ~HealthWatch();
-  HealthWatch(const HealthWatch&) = delete;
-  HealthWatch& operator=(const HealthWatch&) = delete;
 
  private:
-  void Watch();
+  void Check();
 
   const std::function<absl::Status()> ask_;
-  const absl::Duration period_;
   const std::function<void(const absl::Status&)> changed_;
-  Mutex mutex_;
-  CondVar stopped_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  bool healthy_ = true;  // used by the task only
+  PeriodicTask task_;    // last: it uses all of the above
 };
 
 }  // namespace chorale

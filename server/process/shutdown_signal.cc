@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "base/monotonic_clock.h"
+#include "base/clock.h"
 #include "server/telemetry/logging.h"
 
 namespace chorale {
@@ -77,12 +77,12 @@ ShutdownSignal::Event ShutdownSignal::Next(absl::Time deadline) {
     signalfd_siginfo signal = {};
     if (read(signals_.get(), &signal, sizeof(signal)) > 0) {
       if (signal.ssi_signo == SIGTERM) return Event::kTerminate;
-      const absl::Time now = MonotonicNow();
+      const absl::Time now = Clock::Real()->Now();
       if (now - std::exchange(interrupted_, now) < kOnePress) continue;
       ++interrupts_;
       return Event::kInterrupt;
     }
-    const absl::Duration left = deadline - MonotonicNow();
+    const absl::Duration left = deadline - Clock::Real()->Now();
     if (left <= absl::ZeroDuration()) return Event::kTimeout;
     pollfd waits[] = {{signals_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     const absl::Duration wait = std::min(left, absl::Hours(1)) + absl::Milliseconds(1);
@@ -97,7 +97,7 @@ void ShutdownSignal::NoteRepeated() {
 }
 
 bool ShutdownSignal::BeLameDuck() {
-  const absl::Time end = MonotonicNow() + handlers_.lame_duck;
+  const absl::Time end = Clock::Real()->Now() + handlers_.lame_duck;
   while (true) {
     switch (Next(end)) {
       case Event::kTerminate:
@@ -120,7 +120,7 @@ void ShutdownSignal::StartShutdown() {
 }
 
 void ShutdownSignal::WatchShutdown() {
-  const absl::Time limit = MonotonicNow() + handlers_.limit;
+  const absl::Time limit = Clock::Real()->Now() + handlers_.limit;
   std::thread hurrying;
   while (true) {
     switch (Next(limit)) {

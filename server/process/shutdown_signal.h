@@ -60,7 +60,7 @@ class ShutdownSignal {
   void StartShutdown();
   // Until the object is destroyed.
   void WatchShutdown();
-  // `deadline` is monotonic.
+  // `deadline` is a time of Clock::Real().
   Event Next(absl::Time deadline);
   void NoteRepeated();
   void Wake() const;
@@ -73,7 +73,7 @@ class ShutdownSignal {
 
   // The thread's own.
   int interrupts_ = 0;
-  absl::Time interrupted_ = absl::InfinitePast();  // monotonic: the time of the last SIGINT
+  absl::Time interrupted_ = absl::InfinitePast();  // the time of the last SIGINT
   bool noted_repeated_ = false;
 
   Mutex mutex_;

@@ -2,11 +2,9 @@
 #ifndef CHORALE_SERVER_RPC_CLIENT_WATCHDOG_H_
 #define CHORALE_SERVER_RPC_CLIENT_WATCHDOG_H_
 
-#include <thread>
-
-#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
-#include "base/mutex.h"
+#include "base/clock.h"
+#include "base/periodic_task.h"
 #include "server/rpc/reactor_registry.h"
 #include "server/telemetry/prometheus_metrics.h"
 
@@ -19,22 +17,18 @@ namespace chorale {
 // Thread contract: one thread owns it.
 class ClientWatchdog {
  public:
-  // Neither pointer is owned; both must outlive the watchdog.
-  ClientWatchdog(ReactorRegistry* registry, PrometheusMetrics* metrics, absl::Duration timeout);
-  ~ClientWatchdog();
-  ClientWatchdog(const ClientWatchdog&) = delete;
-  ClientWatchdog& operator=(const ClientWatchdog&) = delete;
+  // No pointer is owned; all must outlive the watchdog.
+  ClientWatchdog(const Clock* clock, ReactorRegistry* registry, PrometheusMetrics* metrics,
+                 absl::Duration timeout);
 
  private:
-  void Watch();
+  void Check() const;
 
+  const Clock* const clock_;
   ReactorRegistry* const registry_;
   PrometheusMetrics* const metrics_;
   const absl::Duration timeout_;
-  Mutex mutex_;
-  CondVar stopped_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  PeriodicTask task_;  // last: it uses all of the above
 };
 
 }  // namespace chorale

@@ -9,7 +9,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/error_details.h"
-#include "base/monotonic_clock.h"
 #include "base/status_macros.h"
 #include "server/codec/status_mapping.h"
 #include "server/rpc/client_share.h"
@@ -20,19 +19,17 @@
 namespace chorale {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr Clock::time_point kNoWait = Clock::time_point::max();
+constexpr int64_t kNoWait = std::numeric_limits<int64_t>::max();
 
 // gRPC keeps deadlines on its monotonic clock; context.deadline() would convert it to a time of
 // day, which may jump.
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context, const Clock& clock) {
   const gpr_timespec deadline = context.raw_deadline();
   if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
     return absl::InfiniteFuture();
   }
   const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
-  return MonotonicNow() + absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
+  return clock.Now() + absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
 }
 
 // Nothing unless the client sent the key exactly once.
@@ -63,10 +60,11 @@ LiveCall::LiveCall(Method method, grpc::CallbackServerContext* context,
       telemetry_(environment.telemetry),
       identity_(
           telemetry_->Begin(HeaderOf(*context, kRequestIdKey), HeaderOf(*context, "traceparent"))),
+      clock_(environment.clock),
       access_(environment.access),
       finish_(std::move(finish)),
-      deadline_(DeadlineOf(*context)),
-      arrival_(Clock::now()),
+      deadline_(DeadlineOf(*context, *clock_)),
+      arrival_(clock_->Now()),
       client_wait_start_(kNoWait) {
   caller_.tenant = std::string(kNoTenant);
   admission_ = Admit(environment);
@@ -104,7 +102,7 @@ absl::Status LiveCall::TakeValues(int64_t a, int64_t b) {
   int64_t values = 0;
   if (__builtin_mul_overflow(a, b, &values)) values = std::numeric_limits<int64_t>::max();
   ASSIGN_OR_RETURN(const absl::Duration taken,
-                   access_->quotas().TakeValues(caller_, values, MonotonicNow()));
+                   access_->quotas().TakeValues(caller_, values, clock_->Now()));
   MutexLock lock(&mutex_);
   values_taken_ = taken;
   return absl::OkStatus();
@@ -119,7 +117,7 @@ void LiveCall::Finish(const absl::Status& status) {
   absl::Status last = status;
   // When a deadline passes, gRPC also cancels the call. Which of the two stopped the work is a
   // race; report the deadline, as the client does.
-  if (status.code() == absl::StatusCode::kCancelled && MonotonicNow() >= deadline_) {
+  if (status.code() == absl::StatusCode::kCancelled && clock_->Now() >= deadline_) {
     last = absl::DeadlineExceededError("the deadline has passed");
   }
   // Before the client sees the end of the call, so that its next call finds the place free.
@@ -137,7 +135,7 @@ void LiveCall::Finish(const absl::Status& status) {
     const bool began = report_.has_value() && report_->admitted.has_value();
     if (IsRefusal(last) && !began) access_->quotas().Refund(caller_, values_taken_);
     status_ = last;
-    if (!write_began_.has_value()) write_began_ = MonotonicNow();
+    if (!write_began_.has_value()) write_began_ = clock_->Now();
     // A proxy may send the call again as long as it has passed on no headers, so an error comes
     // without any: gRPC then sends its trailing metadata alone.
     if (last.ok()) {
@@ -152,9 +150,13 @@ void LiveCall::Finish(const absl::Status& status) {
   finish_(last.ok() ? grpc::Status::OK : ToGrpcStatus(last, IdentityFields(identity_)));
 }
 
-void LiveCall::BeginClientWait() { client_wait_start_ = Clock::now(); }
+void LiveCall::BeginClientWait() { client_wait_start_ = absl::ToUnixNanos(clock_->Now()); }
 void LiveCall::EndClientWait() { client_wait_start_ = kNoWait; }
-Clock::time_point LiveCall::client_wait_start() const { return client_wait_start_; }
+
+absl::Time LiveCall::client_wait_start() const {
+  const int64_t start = client_wait_start_;
+  return start == kNoWait ? absl::InfiniteFuture() : absl::FromUnixNanos(start);
+}
 
 void LiveCall::SetReport(const CallReport& report) {
   MutexLock lock(&mutex_);
@@ -173,7 +175,7 @@ void LiveCall::NoteHeaders() {
 
 void LiveCall::NoteWrite() {
   MutexLock lock(&mutex_);
-  if (!write_began_.has_value()) write_began_ = MonotonicNow();
+  if (!write_began_.has_value()) write_began_ = clock_->Now();
   BeginHeaders();
 }
 
@@ -183,13 +185,13 @@ void LiveCall::Note(std::string key, decltype(LogField::value) value) {
 }
 
 void LiveCall::Done() {
-  const Clock::time_point end = Clock::now();
+  const absl::Time end = clock_->Now();
   CallRecord record;
   record.method = method_;
   record.identity = identity_;
   record.tenant = caller_.tenant;
-  record.arrival = absl::UnixEpoch() + absl::FromChrono(arrival_.time_since_epoch());
-  record.end = absl::UnixEpoch() + absl::FromChrono(end.time_since_epoch());
+  record.arrival = arrival_;
+  record.end = end;
   {
     MutexLock lock(&mutex_);
     record.code = status_.code();
@@ -197,11 +199,11 @@ void LiveCall::Done() {
     record.report = std::move(report_);
     record.write_began = write_began_;
   }
-  metrics_->RequestDone(method_, caller_.tenant, record.code, absl::FromChrono(end - arrival_));
+  metrics_->RequestDone(method_, caller_.tenant, record.code, end - arrival_);
   const bool unknown =
       record.code == absl::StatusCode::kUnauthenticated && caller_.tenant == kNoTenant;
   const bool has_lines =
-      !unknown || access_->refusal_lines().HasLine(caller_.peer_host, MonotonicNow());
+      !unknown || access_->refusal_lines().HasLine(caller_.peer_host, clock_->Now());
   telemetry_->End(record, has_lines);
   if (!has_lines) {
     registry_->Remove(this);

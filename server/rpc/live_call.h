@@ -6,7 +6,6 @@
 #include <grpcpp/support/status.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "engine/api/call_context.h"
 #include "engine/api/call_report.h"
@@ -78,7 +78,7 @@ class LiveCall {
   // memory forever.
   void BeginClientWait();
   void EndClientWait();
-  std::chrono::steady_clock::time_point client_wait_start() const;  // max(): not waiting
+  absl::Time client_wait_start() const;  // InfiniteFuture: not waiting
 
   // The headers are about to be sent without a message. Adds the request id to them.
   void NoteHeaders();
@@ -104,15 +104,16 @@ class LiveCall {
   CallTelemetry* const telemetry_;
   const CallIdentity identity_;
   ClientShare share_;  // constant after construction
+  const Clock* const clock_;
   AccessControl* const access_;
   const std::function<void(grpc::Status)> finish_;
-  const absl::Time deadline_;  // monotonic; InfiniteFuture if the client set none
-  const std::chrono::steady_clock::time_point arrival_;
+  const absl::Time deadline_;  // of clock_; InfiniteFuture if the client set none
+  const absl::Time arrival_;
   Caller caller_;              // constant after construction
   std::string expired_token_;  // likewise; name of the expired token of a rejected caller
   absl::Status admission_;     // likewise
 
-  std::atomic<std::chrono::steady_clock::time_point> client_wait_start_;
+  std::atomic<int64_t> client_wait_start_;  // Unix nanoseconds of a time of clock_
 
   Mutex mutex_;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
@@ -123,7 +124,7 @@ class LiveCall {
   std::vector<LogField> notes_ ABSL_GUARDED_BY(mutex_);
   std::optional<CallReport> report_ ABSL_GUARDED_BY(mutex_);
   bool headers_begun_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<absl::Time> write_began_ ABSL_GUARDED_BY(mutex_);  // monotonic
+  std::optional<absl::Time> write_began_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace chorale

@@ -1,10 +1,8 @@
 #include "server/rpc/reactor_registry.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "base/monotonic_clock.h"
 #include "server/rpc/live_call.h"
 
 namespace chorale {
@@ -48,8 +46,7 @@ void ReactorRegistry::EndAll(const absl::Status& status) {
       status);
 }
 
-int64_t ReactorRegistry::CancelClientWaitsStartedBefore(
-    std::chrono::steady_clock::time_point time) {
+int64_t ReactorRegistry::CancelClientWaitsStartedBefore(absl::Time time) {
   return CancelIf(
       [time](LiveCall& call) {
         if (call.client_wait_start() >= time) return false;
@@ -79,13 +76,10 @@ int64_t ReactorRegistry::CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate,
 }
 
 bool ReactorRegistry::WaitUntilEmpty(absl::Time deadline) {
-  const auto until =
-      std::chrono::steady_clock::now() +
-      absl::ToChronoNanoseconds(std::min(deadline - MonotonicNow(), absl::Hours(24)));
   MutexLock lock(&mutex_);
   while (!calls_.empty()) {
-    if (std::chrono::steady_clock::now() >= until) return false;
-    emptied_.WaitUntil(&mutex_, until);
+    if (clock_->Now() >= deadline) return false;
+    clock_->WaitUntil(deadline, &emptied_, &mutex_);
   }
   return true;
 }

@@ -2,7 +2,6 @@
 #ifndef CHORALE_SERVER_RPC_REACTOR_REGISTRY_H_
 #define CHORALE_SERVER_RPC_REACTOR_REGISTRY_H_
 
-#include <chrono>
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
@@ -10,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 
 namespace chorale {
@@ -23,7 +23,8 @@ class LiveCall;
 // Thread-safe.
 class ReactorRegistry {
  public:
-  ReactorRegistry() = default;
+  // `clock` is not owned.
+  explicit ReactorRegistry(const Clock* clock) : clock_(clock) {}
   ReactorRegistry(const ReactorRegistry&) = delete;
   ReactorRegistry& operator=(const ReactorRegistry&) = delete;
 
@@ -41,9 +42,9 @@ class ReactorRegistry {
   void EndAll(const absl::Status& status);
   // Cancels the calls that have waited for their client since before `time`; returns their number.
   // Their log lines contain stalled=true.
-  int64_t CancelClientWaitsStartedBefore(std::chrono::steady_clock::time_point time);
+  int64_t CancelClientWaitsStartedBefore(absl::Time time);
 
-  // Returns false if there are live calls at `deadline` (monotonic).
+  // Returns false if there are live calls at `deadline`.
   bool WaitUntilEmpty(absl::Time deadline);
   int64_t live() const;
 
@@ -53,6 +54,7 @@ class ReactorRegistry {
   // Cancels the calls that satisfy `predicate`, with `status`; returns their number.
   int64_t CancelIf(absl::FunctionRef<bool(LiveCall&)> predicate, const absl::Status& status);
 
+  const Clock* const clock_;
   mutable Mutex mutex_;
   CondVar emptied_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kStarting;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "engine/api/engine.h"
 #include "engine/data/live_limits.h"
 #include "server/process/executor.h"
@@ -23,6 +24,7 @@ namespace chorale {
 // objects pointed to are thread-safe.
 struct ServiceEnvironment {
   Engine* engine = nullptr;  // set before the registry opens; only admitted calls read it
+  const Clock* clock = Clock::Real();
   ReactorRegistry* registry = nullptr;
   AccessControl* access = nullptr;
   PrometheusMetrics* metrics = nullptr;

@@ -41,7 +41,7 @@ class Quotas {
   // predicted.
   absl::StatusOr<CallSlot> BeginCall(const Caller& caller, absl::Duration retry_delay);
 
-  // Takes `values` of the tenant's values per second; `now` is monotonic. After a rest, a tenant
+  // Takes `values` of the tenant's values per second. After a rest, a tenant
   // may take the values of a second at once. A larger request is accepted if the tenant has rested
   // for a second; the tenant then waits until its rate is within the quota. `values` is limited to
   // 2^40. The error contains the exact delay after which the same request is accepted if the tenant

@@ -33,7 +33,7 @@ class LineLimit {
 
   explicit LineLimit(Sum sum) : sum_(std::move(sum)) {}
 
-  // Whether an event at this time has its own line. `now` is monotonic.
+  // Whether an event at this time has its own line.
   bool HasLine(const std::string& source, absl::Time now);
 
   // Logs the sums of the past seconds, one line per source. Call once a second.

@@ -28,7 +28,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "base/monotonic_clock.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "server/telemetry/line_limit.h"
 
@@ -114,7 +114,7 @@ LineLimit& GrpcLines() {
 void LogLineOfGrpc(Level level, absl::string_view file, int line, std::string message) {
   if (level == spdlog::level::warn) {
     const absl::string_view name = file.substr(file.rfind('/') + 1);
-    if (!GrpcLines().HasLine(absl::StrCat(name, ":", line), MonotonicNow())) return;
+    if (!GrpcLines().HasLine(absl::StrCat(name, ":", line), Clock::Real()->Now())) return;
   }
   LogEvent(level, "grpc", {{"message", std::move(message)}});
 }
@@ -233,7 +233,7 @@ void SetLogLevel(Level level) {
   SetLogLevelOfGrpc(level);
 }
 
-void LogSumsOfGrpc(absl::Time now) { GrpcLines().LogSums(now); }
+void LogSumsOfGrpc() { GrpcLines().LogSums(Clock::Real()->Now()); }
 
 int64_t LogLinesDropped() {
   const auto pool = spdlog::thread_pool();

@@ -32,8 +32,8 @@ void SetLogLevel(spdlog::level::level_enum level);
 
 // gRPC logs a warning for each connection whose handshake fails. Only the first few warnings per
 // second from a place in its sources are logged. Logs the number of the others
-// ("grpc_lines_suppressed"). Call once a second; `now` is monotonic. Thread-safe.
-void LogSumsOfGrpc(absl::Time now);
+// ("grpc_lines_suppressed"). Call once a second. Thread-safe.
+void LogSumsOfGrpc();
 
 // The number of lines that were dropped because they were logged faster than they could be written.
 // Thread-safe.

@@ -30,7 +30,7 @@ struct CallRecord {
   std::vector<LogField> notes;
   std::optional<CallReport> report;  // nothing if the engine's scheduler did not see the call
 
-  // Times of the clock of base/monotonic_clock.h.
+  // Times are of the clock of the server.
   absl::Time arrival;
   absl::Time end;
   // The first message, or the status if there is none, was handed to gRPC.

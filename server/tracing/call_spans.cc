@@ -29,8 +29,8 @@ bool IsFailure(absl::StatusCode code) {
 
 class SpanBuilder {
  public:
-  SpanBuilder(const CallRecord& record, absl::Duration wall_minus_monotonic, absl::BitGenRef random)
-      : record_(record), offset_(wall_minus_monotonic), random_(random) {}
+  SpanBuilder(const CallRecord& record, absl::Duration wall_minus_clock, absl::BitGenRef random)
+      : record_(record), offset_(wall_minus_clock), random_(random) {}
 
   void AddServer() {
     const TraceContext& trace = record_.identity.trace;
@@ -59,7 +59,7 @@ class SpanBuilder {
     spans_.push_back(std::move(span));
   }
 
-  // Times are monotonic. Nothing if the stage took no time that can be told.
+  // Nothing if the stage took no time that can be told.
   void AddStage(const char* name, absl::Time start, absl::Time end) {
     if (end < start) return;
     Span span;
@@ -103,9 +103,9 @@ class SpanBuilder {
 
 }  // namespace
 
-std::vector<Span> SpansOf(const CallRecord& record, absl::Duration wall_minus_monotonic,
+std::vector<Span> SpansOf(const CallRecord& record, absl::Duration wall_minus_clock,
                           absl::BitGenRef random) {
-  SpanBuilder builder(record, wall_minus_monotonic, random);
+  SpanBuilder builder(record, wall_minus_clock, random);
   builder.AddServer();
   if (record.report.has_value()) builder.AddEngineStages(*record.report);
   if (record.write_began.has_value()) builder.AddStage("write", *record.write_began, record.end);

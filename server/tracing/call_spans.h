@@ -35,8 +35,8 @@ namespace chorale {
 // The time between `steps` and `write` of a call with a single response is the encoding of the
 // response.
 //
-// `wall_minus_monotonic` converts the times of the record to wall-clock times.
-std::vector<Span> SpansOf(const CallRecord& record, absl::Duration wall_minus_monotonic,
+// `wall_minus_clock` converts the times of the record to wall-clock times.
+std::vector<Span> SpansOf(const CallRecord& record, absl::Duration wall_minus_clock,
                           absl::BitGenRef random);
 
 }  // namespace chorale

@@ -4,7 +4,7 @@
 
 #include "absl/random/random.h"
 #include "absl/time/clock.h"
-#include "base/monotonic_clock.h"
+#include "base/clock.h"
 #include "server/telemetry/logging.h"
 #include "server/tracing/call_spans.h"
 #include "server/tracing/request_id.h"
@@ -38,7 +38,7 @@ void CallTelemetry::End(const CallRecord& record, bool has_line) const {
   if (slow) fields.push_back({"slow", "true"});
   if (has_line) LogEvent(slow ? spdlog::level::warn : spdlog::level::info, "request", fields);
   if (exporter_ == nullptr || !record.identity.trace.sampled) return;
-  exporter_->Export(SpansOf(record, absl::Now() - MonotonicNow(), ThreadRandom()));
+  exporter_->Export(SpansOf(record, absl::Now() - Clock::Real()->Now(), ThreadRandom()));
 }
 
 }  // namespace chorale

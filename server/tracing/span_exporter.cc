@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/random/random.h"
+#include "absl/time/clock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/telemetry/logging.h"
@@ -61,19 +62,21 @@ bool MayRepeat(grpc::StatusCode code, bool has_delay) {
 
 }  // namespace
 
-SpanExporter::SpanExporter(SpanExporterOptions options, std::function<void(int64_t)> dropped)
-    : options_(std::move(options)),
+SpanExporter::SpanExporter(const Clock* clock, SpanExporterOptions options,
+                           std::function<void(int64_t)> dropped)
+    : clock_(clock),
+      options_(std::move(options)),
       dropped_(std::move(dropped)),
       stub_(TraceService::NewStub(ConnectToCollector(options_))),
       thread_([this] { Run(); }) {}
 
 SpanExporter::~SpanExporter() {
-  const auto end = Clock::now() + absl::ToChronoNanoseconds(options_.flush_timeout);
+  const absl::Time end = clock_->Now() + options_.flush_timeout;
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
     changed_.NotifyAll();
-    while (!finished_ && Clock::now() < end) changed_.WaitUntil(&mutex_, end);
+    while (!finished_ && clock_->Now() < end) clock_->WaitUntil(end, &changed_, &mutex_);
     abandoned_ = true;
     if (attempt_ != nullptr) attempt_->TryCancel();
   }
@@ -106,9 +109,9 @@ bool SpanExporter::TakeBatch(std::vector<Span>* batch) {
   batch->clear();
   MutexLock lock(&mutex_);
   while (queue_.empty() && !stopping_) changed_.Wait(&mutex_);
-  const auto end = Clock::now() + absl::ToChronoNanoseconds(options_.batch_delay);
-  while (queue_.size() < options_.max_batch && !stopping_ && Clock::now() < end) {
-    changed_.WaitUntil(&mutex_, end);
+  const absl::Time end = clock_->Now() + options_.batch_delay;
+  while (queue_.size() < options_.max_batch && !stopping_ && clock_->Now() < end) {
+    clock_->WaitUntil(end, &changed_, &mutex_);
   }
   const auto first = queue_.begin();
   const auto last = first + static_cast<int64_t>(std::min(queue_.size(), options_.max_batch));
@@ -140,9 +143,7 @@ void SpanExporter::Send(const std::vector<Span>& batch) {
 
 SpanExporter::Outcome SpanExporter::Attempt(const Request& request) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::duration_cast<std::chrono::system_clock::duration>(
-                           absl::ToChronoNanoseconds(options_.export_timeout)));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.export_timeout));
   {
     MutexLock lock(&mutex_);
     if (abandoned_) return {grpc::Status(grpc::StatusCode::CANCELLED, "the server has stopped")};
@@ -165,9 +166,9 @@ SpanExporter::Outcome SpanExporter::Attempt(const Request& request) {
 }
 
 bool SpanExporter::WaitToRepeat(absl::Duration delay) {
-  const auto end = Clock::now() + absl::ToChronoNanoseconds(delay);
+  const absl::Time end = clock_->Now() + delay;
   MutexLock lock(&mutex_);
-  while (!stopping_ && Clock::now() < end) changed_.WaitUntil(&mutex_, end);
+  while (!stopping_ && clock_->Now() < end) clock_->WaitUntil(end, &changed_, &mutex_);
   return !stopping_;
 }
 

@@ -5,7 +5,6 @@
 #include <grpcpp/client_context.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,6 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
 #include "server/tracing/otlp.h"
@@ -48,7 +48,8 @@ struct SpanExporterOptions {
 class SpanExporter {
  public:
   // `dropped` receives the number of dropped spans, on any thread; it must not block.
-  SpanExporter(SpanExporterOptions options, std::function<void(int64_t)> dropped);
+  SpanExporter(const Clock* clock, SpanExporterOptions options,
+               std::function<void(int64_t)> dropped);
   ~SpanExporter();
   SpanExporter(const SpanExporter&) = delete;
   SpanExporter& operator=(const SpanExporter&) = delete;
@@ -57,7 +58,6 @@ class SpanExporter {
   void Export(std::vector<Span> spans);
 
  private:
-  using Clock = std::chrono::steady_clock;
   using Request = opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
   using TraceService = opentelemetry::proto::collector::trace::v1::TraceService;
 
@@ -80,6 +80,7 @@ class SpanExporter {
   // Drops a batch that could not be sent; when the exporter stops, also the queued spans.
   void GiveUp(size_t spans);
 
+  const Clock* const clock_;
   const SpanExporterOptions options_;
   const std::function<void(int64_t)> dropped_;
   const std::unique_ptr<TraceService::Stub> stub_;

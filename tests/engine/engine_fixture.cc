@@ -4,8 +4,6 @@
 #include <limits>
 #include <random>
 
-#include "base/monotonic_clock.h"
-
 namespace chorale::testing {
 
 void SampleRecorder::OnBlock(SampleBlock block) {
@@ -118,6 +116,8 @@ Dataset MakeDataset(int64_t rows, uint64_t seed) {
 Table MakeTargets(int64_t rows, uint64_t seed) { return MakeTable(rows, seed); }
 
 EngineFixture::EngineFixture() {
+  options_.clock = &clock_;
+  backend_.clock = &clock_;
   options_.max_slices_per_tick = 4;
   options_.target_tick = absl::Nanoseconds(1);  // one step of each slice: ticks can be counted
   options_.max_queue_wait = kPatience;
@@ -143,7 +143,7 @@ void EngineFixture::TearDown() {
   backend_.OpenGate();
   store_.LetReadsGo();
   if (engine_ != nullptr) {
-    engine_->Drain(MonotonicNow() + kPatience);
+    engine_->Drain(clock_.Now() + kPatience);
     store_.after_delete = nullptr;
     const auto listed = engine_->ListContexts(kTenant, {100}, "");
     ASSERT_TRUE(listed.ok()) << listed.status();

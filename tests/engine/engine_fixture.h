@@ -20,6 +20,7 @@
 #include "tests/engine/fake_backend.h"
 #include "tests/engine/fake_store.h"
 #include "tests/eventually.h"
+#include "tests/skippable_clock.h"
 
 namespace chorale::testing {
 
@@ -171,6 +172,16 @@ class EngineFixture : public ::testing::Test {
   EngineFixture();
   void TearDown() override;
 
+  // Lets time pass until the condition holds; `step` is less than any limit that must not pass.
+  template <typename Condition>
+  [[nodiscard]] bool SkipUntil(absl::Duration step, const Condition& condition) {
+    return Eventually([&] {
+      if (condition()) return true;
+      clock_.Skip(step);
+      return false;
+    });
+  }
+
   // Call once, after changing options.
   void StartEngine();
   void Register(const std::string& name, int64_t rows = 10, uint64_t seed = 1);
@@ -182,6 +193,7 @@ class EngineFixture : public ::testing::Test {
   PredictRequest PredictOf(const std::string& context, int64_t targets) const;
   ContextState StateOf(const std::string& name);
 
+  SkippableClock clock_;  // of the engine
   const CallContext call_{.tenant = kTenant};
   FakeBackendOptions backend_options_;
   EngineOptions options_;

@@ -4,15 +4,18 @@
 #define CHORALE_TESTS_ENGINE_FAKE_BACKEND_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/mutex.h"
 #include "engine/backend/backend.h"
+#include "tests/skippable_clock.h"
 
 namespace chorale::testing {
 
@@ -57,6 +60,13 @@ class FakeBackendLog {
   std::atomic<int64_t> released_encode_bytes{0};
   std::atomic<bool> fail{false};
   std::atomic<int64_t> microseconds_per_step{0};
+  // A step puts `clock` forward by this time. Set while the engine has no work.
+  SkippableClock* clock = nullptr;
+  absl::Duration step_time;
+  void PassStepTime() const {
+    if (clock != nullptr) clock->Skip(step_time);
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds_per_step));
+  }
 
   // Steps of the decodes of one Advance. `together`: all got as many, but for those that ended.
   struct DecodeTick {

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error_details.h"
-#include "base/monotonic_clock.h"
 
 namespace chorale {
 FakeCall::~FakeCall() {
@@ -57,11 +57,11 @@ void FakeSample::Draw(int64_t first_path, int64_t paths, int64_t first_step, int
 }
 
 std::shared_ptr<FakeSample> FakeEngine::NextSample(absl::Duration patience) {
-  const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(patience);
+  const absl::Time deadline = Clock::Real()->Now() + patience;
   MutexLock lock(&mutex_);
   while (samples_.empty()) {
-    if (std::chrono::steady_clock::now() >= deadline) return nullptr;
-    changed_.WaitUntil(&mutex_, deadline);
+    if (Clock::Real()->Now() >= deadline) return nullptr;
+    Clock::Real()->WaitUntil(deadline, &changed_, &mutex_);
   }
   std::shared_ptr<FakeSample> sample = samples_.front();
   samples_.pop_front();
@@ -69,11 +69,11 @@ std::shared_ptr<FakeSample> FakeEngine::NextSample(absl::Duration patience) {
 }
 
 bool FakeEngine::WaitForBegun(int64_t count) {
-  const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(kPatience);
+  const absl::Time deadline = Clock::Real()->Now() + kPatience;
   MutexLock lock(&mutex_);
   while (begun_ < count) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    changed_.WaitUntil(&mutex_, deadline);
+    if (Clock::Real()->Now() >= deadline) return false;
+    Clock::Real()->WaitUntil(deadline, &changed_, &mutex_);
   }
   return true;
 }
@@ -143,10 +143,11 @@ std::function<void()> FakeEngine::Report(CallContext call) {
     MutexLock lock(&mutex_);
     last_call_ = std::move(call);
   }
-  return [reporter = std::move(reporter), report = report, arrival = MonotonicNow()]() mutable {
+  return [reporter = std::move(reporter), report = report, clock = clock,
+          arrival = clock->Now()]() mutable {
     if (!reporter) return;
     report.arrival = arrival;
-    report.end = MonotonicNow();
+    report.end = clock->Now();
     reporter(report);
   };
 }
@@ -250,13 +251,11 @@ void FakeEngine::Ended() {
 }
 
 void FakeEngine::Drain(absl::Time deadline) {
-  const auto until =
-      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(deadline - MonotonicNow());
   std::vector<std::weak_ptr<FakeCall>> calls;
   {
     MutexLock lock(&mutex_);
-    while (in_flight_ > 0 && std::chrono::steady_clock::now() < until) {
-      changed_.WaitUntil(&mutex_, until);
+    while (in_flight_ > 0 && clock->Now() < deadline) {
+      clock->WaitUntil(deadline, &changed_, &mutex_);
     }
     calls = calls_;
   }

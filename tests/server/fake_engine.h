@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "engine/api/engine.h"
 #include "tests/eventually.h"
@@ -76,6 +77,7 @@ class FakeEngine : public Engine {
   std::function<absl::Status(const std::string& name)> on_delete;
   std::function<absl::StatusOr<StoreTotals>()> on_registered;
   std::vector<ModelInfo> models;  // the default first
+  const Clock* clock = Clock::Real();
   int64_t pool_bytes = 1000;
   EngineStats stats;
   // What the engine reports of every request, as soon as it ends. Arrival and end are filled in.

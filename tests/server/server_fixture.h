@@ -20,6 +20,7 @@
 #include "tests/eventually.h"
 #include "tests/server/fake_engine.h"
 #include "tests/server/tables.h"
+#include "tests/skippable_clock.h"
 
 namespace chorale {
 
@@ -42,6 +43,8 @@ class ServerFixture : public ::testing::Test {
     // socket's buffer; its alarm clock is for the case that one end of the connection goes on.)
     static const bool initialised = (grpc_init(), true);
     (void)initialised;
+    options_.clock = &clock_;
+    engine_->clock = &clock_;
     options_.listen_address = "127.0.0.1:0";
     options_.metrics_address = "";  // most tests need no endpoint
   }
@@ -77,6 +80,17 @@ class ServerFixture : public ::testing::Test {
                                      grpc::InsecureChannelCredentials(), arguments);
   }
 
+  // Lets time pass until the condition holds; `step` is less than any limit that must not pass.
+  // Clients' deadlines pass only on the server.
+  template <typename Condition>
+  [[nodiscard]] bool SkipUntil(absl::Duration step, const Condition& condition) {
+    return Eventually([&] {
+      if (condition()) return true;
+      clock_.Skip(step);
+      return false;
+    });
+  }
+
   // A context for one call, with a deadline of half a minute.
   static std::unique_ptr<grpc::ClientContext> NewContext(
       absl::Duration timeout = absl::Seconds(30)) {
@@ -101,6 +115,7 @@ class ServerFixture : public ::testing::Test {
     return request;
   }
 
+  SkippableClock clock_;                     // of the server
   std::atomic<bool> backend_failed_{false};  // as reported by the server
   ServerOptions options_;
   std::unique_ptr<FakeEngine> owned_engine_ = std::make_unique<FakeEngine>();

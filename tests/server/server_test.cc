@@ -10,14 +10,11 @@
 #include <string>
 #include <thread>
 
-#include "absl/strings/match.h"
-#include "base/monotonic_clock.h"
-#include "base/notification.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/check_server.h"
 #include "tests/eventually.h"
-#include "tests/server/http_get.h"
 #include "tests/server/server_fixture.h"
 
 namespace chorale {
@@ -103,7 +100,7 @@ TEST_F(ServerTest, HealthFollowsTheLifeOfTheServer) {
   const std::shared_ptr<FakeSample> sample = engine_->NextSample();
   ASSERT_NE(sample, nullptr);
   // A call in flight keeps the drain waiting, with the port still open.
-  std::thread drain([&] { server_->Drain(MonotonicNow() + kPatience); });
+  std::thread drain([&] { server_->Drain(clock_.Now() + kPatience); });
   v1::PredictResponse refused;
   EXPECT_TRUE(Eventually([&] {
     return stub_->Predict(NewContext(absl::Milliseconds(200)).get(), PredictMessage(), &refused)
@@ -298,247 +295,27 @@ TEST_F(ServerTest, WhatCallsSendIsNotTakenForAFlood) {
   options_.max_message_bytes = 1 << 20;
   for (const char* listen : {"127.0.0.1:0", "[::]:0"}) {
     options_.listen_address = listen;
+    std::atomic<int> looks = 0;  // at the traffic
+    options_.find_memory_shares = [&looks](bool, int64_t) -> std::optional<MemoryShares> {
+      ++looks;
+      return std::nullopt;
+    };
     StartServer();
+    OpenServer();
     v1::PredictRequest request;
     request.set_context(std::string(1'000'000, 'x'));
     v1::PredictResponse response;
-    const absl::Time until = absl::Now() + absl::Seconds(2.5);  // two looks at the traffic
     int64_t sent = 0;
-    while (absl::Now() < until || sent < 5 * 16 * options_.max_message_bytes) {
+    while (looks < 3 || sent < 5 * 16 * options_.max_message_bytes) {
       const grpc::Status status = stub_->Predict(NewContext().get(), request, &response);
       ASSERT_NE(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
       ASSERT_NE(status.error_message(), "") << listen;
       ASSERT_EQ(status.error_message().find("Socket closed"), std::string::npos) << listen;
       sent += static_cast<int64_t>(request.ByteSizeLong());
+      clock_.Skip(absl::Milliseconds(100));
     }
     server_.reset();
-  }
-}
-
-TEST_F(ServerTest, DrainLetsStreamsFinishAndRefusesNewCalls) {
-  StartServer();
-  OpenServer();
-  auto context = NewContext();
-  auto reader = stub_->Sample(context.get(), SampleMessage());
-  const std::shared_ptr<FakeSample> sample = engine_->NextSample();
-  ASSERT_NE(sample, nullptr);
-  std::atomic<bool> drained{false};
-  std::thread drain([&] {
-    server_->Drain(MonotonicNow() + kPatience);
-    drained = true;
-  });
-  v1::PredictResponse refused;
-  EXPECT_TRUE(Eventually([&] {
-    return stub_->Predict(NewContext(absl::Milliseconds(200)).get(), PredictMessage(), &refused)
-               .error_code() == grpc::StatusCode::UNAVAILABLE;
-  }));
-  EXPECT_FALSE(drained);
-  sample->Draw(0, 4, 0, 3);
-  sample->call->End(absl::OkStatus());
-  v1::SampleResponse response;
-  EXPECT_TRUE(reader->Read(&response));
-  EXPECT_TRUE(reader->Read(&response));
-  EXPECT_TRUE(response.has_summary());
-  EXPECT_TRUE(reader->Finish().ok());
-  drain.join();
-  EXPECT_EQ(server_->live_calls(), 0);
-}
-
-TEST_F(ServerTest, DrainCutsShortWhatIsLeftAtItsDeadline) {
-  StartServer();
-  OpenServer();
-  auto context = NewContext();
-  auto reader = stub_->Sample(context.get(), SampleMessage());
-  const std::shared_ptr<FakeSample> sample = engine_->NextSample();
-  ASSERT_NE(sample, nullptr);
-  sample->Draw(0, 4, 0, 3);
-  // This call ends in the engine, but its client does not read the values.
-  const auto other = v1::Chorale::NewStub(NewChannel());
-  auto stalled_context = NewContext();
-  auto stalled = other->Sample(stalled_context.get(), SampleMessage());
-  const std::shared_ptr<FakeSample> unread = engine_->NextSample();
-  ASSERT_NE(unread, nullptr);
-  for (int i = 0; i < 64; ++i) unread->Draw(0, 128, 0, 1 << 10);
-  unread->call->End(absl::OkStatus());
-  // And this one has not sent its request.
-  const auto third = v1::Chorale::NewStub(NewChannel());
-  auto upload_context = NewContext();
-  v1::RegisterContextResponse registered;
-  auto upload = third->RegisterContext(upload_context.get(), &registered);
-  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 3; }));
-
-  const absl::Time begin = MonotonicNow();
-  server_->Drain(begin + absl::Milliseconds(300));
-  EXPECT_LT(MonotonicNow() - begin, kPatience);
-  EXPECT_EQ(server_->live_calls(), 0);
-  v1::SampleResponse response;
-  EXPECT_TRUE(reader->Read(&response));
-  EXPECT_EQ(response.blocks().blocks(0).values_size(), 12);
-  EXPECT_FALSE(reader->Read(&response));
-  const grpc::Status status = reader->Finish();
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_THAT(status.error_message(),
-              HasSubstr("the server shut down before the call was complete"));
-  while (stalled->Read(&response)) {
-  }
-  EXPECT_EQ(stalled->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(upload->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
-}
-
-TEST_F(ServerTest, CutShortEndsADrainAtOnce) {
-  StartServer();
-  OpenServer();
-  auto context = NewContext();
-  auto reader = stub_->Sample(context.get(), SampleMessage());
-  ASSERT_NE(engine_->NextSample(), nullptr);
-  const absl::Time begin = MonotonicNow();
-  std::thread drain([&] { server_->Drain(MonotonicNow() + 2 * kPatience); });
-  absl::SleepFor(absl::Milliseconds(50));
-  server_->CutShort();
-  drain.join();
-  EXPECT_LT(MonotonicNow() - begin, kPatience);
-  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
-}
-
-TEST_F(ServerTest, MetricsAreServedFromTheStart) {
-  options_.metrics_address = "127.0.0.1:0";
-  StartServer();
-  const std::string page = HttpGet(server_->metrics_port(), "/metrics");
-  EXPECT_THAT(page, HasSubstr("200 OK"));
-  EXPECT_THAT(page, HasSubstr("chorale_requests_total{code=\"OK\",method=\"Sample\"} 0"));
-  EXPECT_THAT(page, HasSubstr("chorale_ready 0"));
-  EXPECT_THAT(HttpGet(server_->metrics_port(), "/other"), HasSubstr("404"));
-  EXPECT_THAT(HttpGet(server_->metrics_port(), "/"), HasSubstr("/metrics"));
-}
-
-TEST_F(ServerTest, ProbesFollowTheLifeCycle) {
-  options_.metrics_address = "127.0.0.1:0";
-  StartServer();
-  const auto probe = [&](const char* path) { return HttpGet(server_->metrics_port(), path); };
-  EXPECT_THAT(probe("/healthz"), HasSubstr("200 OK"));
-  EXPECT_THAT(probe("/readyz"), HasSubstr("503"));
-  OpenServer();
-  EXPECT_THAT(probe("/readyz"), HasSubstr("200 OK"));
-  EXPECT_THAT(probe("/metrics"), HasSubstr("chorale_ready 1\n"));
-  server_->Drain(MonotonicNow());
-  EXPECT_THAT(probe("/healthz"), HasSubstr("200 OK"));
-  EXPECT_THAT(probe("/readyz"), HasSubstr("503"));
-  EXPECT_THAT(probe("/metrics"), HasSubstr("chorale_draining 1\n"));
-}
-
-TEST_F(ServerTest, FollowsTheLimitOfMemory) {
-  std::atomic<int> asked{0};
-  options_.find_memory_shares = [&](bool on_host, int64_t) -> std::optional<MemoryShares> {
-    EXPECT_TRUE(on_host);
-    if (asked++ > 0) return std::nullopt;
-    MemoryShares shares;
-    shares.limit_bytes = int64_t{1} << 40;
-    shares.pools.context = 77;
-    shares.registration_memory_bytes = 1;
-    return shares;
-  };
-  options_.metrics_address = "127.0.0.1:0";
-  StartServer();
-  OpenServer();
-  EXPECT_TRUE(Eventually([&] { return asked > 0 && engine_->pool_limits().context == 77; }));
-  EXPECT_TRUE(Eventually([&] {
-    return absl::StrContains(HttpGet(server_->metrics_port(), "/metrics"),
-                             "chorale_memory_limit_bytes 1099511627776");
-  }));
-}
-
-TEST_F(ServerTest, TheMetricsNameTheModelsThatAreSkipped) {
-  options_.metrics_address = "127.0.0.1:0";
-  engine_->models = {{"m", {}, "m's digest"}};
-  StartServer();
-  OpenServer();
-  const auto page = [&] { return HttpGet(server_->metrics_port(), "/metrics"); };
-  const auto update = [&](const std::vector<std::string>& names) {
-    std::vector<Model> models(names.size());
-    for (size_t i = 0; i < names.size(); ++i) {
-      models[i].name = names[i];
-      models[i].digest = absl::StrCat(names[i], "'s digest");
-    }
-    return server_->UpdateModels(models);
-  };
-  EXPECT_THAT(page(), Not(HasSubstr("chorale_model_left_out")));
-  // At the start.
-  engine_->SetSkippedModels({{"wide", "Install the library."}, {"other", "Install it."}});
-  EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"wide\"} 1\n"));
-  EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"other\"} 1\n"));
-  // At a reload; one that is refused changes nothing.
-  EXPECT_TRUE(update({"wide", "m"}).ok());
-  EXPECT_FALSE(update({"m", "too-large"}).ok());
-  EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"wide\"} 1\n"));
-  EXPECT_THAT(page(), Not(HasSubstr("model=\"other\"")));
-  engine_->has_library = true;
-  EXPECT_TRUE(update({"wide", "m"}).ok());
-  EXPECT_THAT(page(), HasSubstr("digest=\"wide's digest\",model=\"wide\"} 1\n"));
-  EXPECT_THAT(page(), Not(HasSubstr("chorale_model_left_out")));
-}
-
-// A disk that stalls holds up one scrape, not all threads of the endpoint, among them the one that
-// says that the process should live.
-TEST_F(ServerTest, AScrapeThatWaitsForTheDiskHoldsUpNoOther) {
-  std::atomic<int> asked{0};
-  Notification disk_is_back;
-  engine_->on_registered = [&] {
-    if (++asked == 2) disk_is_back.Wait();
-    return StoreTotals{3, 4000, 5000};
-  };
-  options_.metrics_address = "127.0.0.1:0";
-  StartServer();
-  OpenServer();
-  EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics"), HasSubstr("dataset_bytes 4000\n"));
-  std::thread stalled([this] { HttpGet(server_->metrics_port(), "/metrics"); });
-  EXPECT_TRUE(Eventually([&] { return asked == 2; }));
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics"), HasSubstr("dataset_bytes 4000\n"));
-  }
-  EXPECT_THAT(HttpGet(server_->metrics_port(), "/healthz"), HasSubstr("200"));
-  EXPECT_EQ(asked, 2);
-  disk_is_back.Notify();
-  stalled.join();
-}
-
-TEST_F(ServerTest, AFailedBackendIsNeitherReadyNorAlive) {
-  options_.metrics_address = "127.0.0.1:0";
-  options_.health_period = absl::Milliseconds(1);
-  StartServer();
-  OpenServer();
-  engine_->Fail();
-  const auto probe = [&](const char* path) { return HttpGet(server_->metrics_port(), path); };
-  EXPECT_TRUE(Eventually([&] { return absl::StrContains(probe("/healthz"), "503"); }));
-  EXPECT_THAT(probe("/readyz"), HasSubstr("503"));
-}
-
-TEST_F(ServerTest, CallsAreCountedByMethodAndCode) {
-  options_.metrics_address = "127.0.0.1:0";
-  engine_->on_predict = [](const PredictRequest&) { return PredictResult(); };
-  StartServer();
-  OpenServer();
-  v1::PredictResponse response;
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());
-  }
-  EXPECT_FALSE(stub_->Predict(NewContext().get(), {}, &response).ok());
-  auto context = NewContext();
-  auto reader = stub_->Sample(context.get(), SampleMessage());
-  ASSERT_NE(engine_->NextSample(), nullptr);
-  EXPECT_THAT(HttpGet(server_->metrics_port(), "/metrics"), HasSubstr("chorale_streams_live 1\n"));
-  context->TryCancel();
-  EXPECT_FALSE(reader->Finish().ok());
-  EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
-  const std::string page = HttpGet(server_->metrics_port(), "/metrics");
-  for (const char* line :
-       {"chorale_requests_total{code=\"OK\",method=\"Predict\"} 3",
-        "chorale_requests_total{code=\"INVALID_ARGUMENT\",method=\"Predict\"} 1",
-        "chorale_requests_total{code=\"CANCELLED\",method=\"Sample\"} 1", "chorale_streams_live 0",
-        "chorale_request_duration_seconds_count{method=\"Predict\"} 4",
-        "chorale_inflight_requests{method=\"Sample\"} 0",
-        "chorale_tenant_requests_total{method=\"Predict\",tenant=\"default\"} 4",
-        "chorale_backend_info{backend=\"cpu\",device=\"fake\",threads=\"2\"} 1"}) {
-    EXPECT_THAT(page, HasSubstr(line));
+    owned_engine_ = std::make_unique<FakeEngine>();  // of the next server
   }
 }
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/arena_layout.h"
-#include "base/monotonic_clock.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/runtime/runtime.h"
@@ -192,13 +192,13 @@ class Planner {
   absl::StatusOr<absl::Duration> Time(const GemmAlgorithm& algorithm, int64_t rows) {
     constexpr int kLaunches = 10;
     RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "timing a product"));
-    const absl::Time start = MonotonicNow();
+    const absl::Time start = Clock::Real()->Now();
     ErrorCode error = 0;
     for (int i = 0; i < kLaunches && error == 0; ++i) {
       error = Multiply(algorithm, rows, layout_.y.At(memory_));
     }
     RETURN_IF_ERROR(ToStatus(Synchronize(stream_), "timing a product"));
-    return error == 0 ? MonotonicNow() - start : absl::InfiniteDuration();
+    return error == 0 ? Clock::Real()->Now() - start : absl::InfiniteDuration();
   }
 
   absl::Status Repeat(const std::vector<uint16_t>& rows, int64_t count, uint16_t* to) {

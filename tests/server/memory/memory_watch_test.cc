@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "server/telemetry/process_statistics.h"
 #include "tests/eventually.h"
+#include "tests/skippable_clock.h"
 
 namespace chorale {
 namespace {
@@ -79,15 +80,19 @@ struct Counts {
 
 TEST(MemoryWatchTest, SeesTheMemoryOfTheProcess) {
   Counts counts;
-  const MemoryWatch watch(counts.Handlers(ResidentBytes() / 2));
+  const MemoryWatch watch(Clock::Real(), counts.Handlers(ResidentBytes() / 2));
   EXPECT_TRUE(Eventually([&] { return counts.paused && counts.ends > 3 && counts.marks > 0; }));
   EXPECT_EQ(counts.given_up, 0);
 }
 
 TEST(MemoryWatchTest, LeavesAProcessWithinItsLimitAlone) {
   Counts counts;
-  const MemoryWatch watch(counts.Handlers(int64_t{1} << 50));
-  EXPECT_TRUE(Eventually([&] { return counts.marks > 1; }));
+  SkippableClock clock;
+  const MemoryWatch watch(&clock, counts.Handlers(int64_t{1} << 50));
+  EXPECT_TRUE(Eventually([&] {
+    clock.Skip(absl::Seconds(1));
+    return counts.marks > 1;
+  }));
   EXPECT_FALSE(counts.paused);
   EXPECT_EQ(counts.ends, 0);
 }

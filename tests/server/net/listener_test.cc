@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,7 +37,7 @@ class ListenerTest : public ::testing::Test {
     socket_ = sockets->front().get();
     port_ = LocalPort(sockets->front());
     listener_ = std::make_unique<Listener>(
-        *std::move(sockets), limits,
+        Clock::Real(), *std::move(sockets), limits,
         Listener::Handlers{.accepted =
                                [this](FileDescriptor connection, const std::string& peer) {
                                  EXPECT_THAT(peer, testing::StartsWith("127.0.0."));

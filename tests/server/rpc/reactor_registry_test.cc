@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "base/monotonic_clock.h"
+#include "base/clock.h"
 #include "gtest/gtest.h"
 #include "server/rpc/live_call.h"
 
@@ -36,7 +36,7 @@ struct LonelyCall {
 // Clients that retry with a draining server must not delay its drain, and must get UNAVAILABLE.
 TEST(ReactorRegistryTest, RefusedCallsAreNotWaitedForNorCancelled) {
   PrometheusMetrics metrics;
-  ReactorRegistry registry;
+  ReactorRegistry registry(Clock::Real());
   LonelyCall early(&registry, &metrics);
   EXPECT_EQ(early.live.admission().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(registry.live(), 0);
@@ -49,9 +49,9 @@ TEST(ReactorRegistryTest, RefusedCallsAreNotWaitedForNorCancelled) {
   registry.Close();
   LonelyCall late(&registry, &metrics);
   EXPECT_EQ(late.live.admission().code(), absl::StatusCode::kUnavailable);
-  EXPECT_FALSE(registry.WaitUntilEmpty(MonotonicNow() + absl::Milliseconds(10)));
+  EXPECT_FALSE(registry.WaitUntilEmpty(Clock::Real()->Now() + absl::Milliseconds(10)));
   taken.End(absl::OkStatus());
-  EXPECT_TRUE(registry.WaitUntilEmpty(MonotonicNow()));
+  EXPECT_TRUE(registry.WaitUntilEmpty(Clock::Real()->Now()));
 
   registry.EndAll(absl::UnavailableError("the end"));
   late.End(late.live.admission());

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -33,7 +34,7 @@ class SpanExporterTest : public ::testing::Test {
   }
 
   void Start() {
-    exporter_.emplace(options_, [this](int64_t count) { dropped_ += count; });
+    exporter_.emplace(Clock::Real(), options_, [this](int64_t count) { dropped_ += count; });
   }
 
   void Export(int count) {
