@@ -1,4 +1,4 @@
-// Whether a context can ever be resident.
+// Checks whether a context can ever be resident.
 #ifndef CHORALE_ENGINE_CONTEXT_CONTEXT_BYTES_H_
 #define CHORALE_ENGINE_CONTEXT_CONTEXT_BYTES_H_
 
@@ -11,9 +11,9 @@
 
 namespace chorale {
 
-// OK when `context_pool_bytes` could hold a context of `rows` rows, and the backend's empty encode
-// pool the workspace that encoding it takes; else InvalidField(field, ...) with the bytes needed
-// and available.
+// Returns OK if a context of `rows` rows fits into a context pool of `context_pool_bytes`, and if
+// the workspace of its encoding fits into the backend's empty encode pool. Otherwise returns
+// InvalidField(field, ...) with the required and the available bytes.
 absl::Status ValidateContextBytes(absl::string_view field, const ModelConfig& config, int64_t rows,
                                   const Backend& backend, int64_t context_pool_bytes);
 

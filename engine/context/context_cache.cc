@@ -1,17 +1,18 @@
 // Invariants:
-//   1. index_ holds the entries that Acquire may find: all but failed and deleted ones.
-//   2. entry->kv is a range of allocator_ exactly in the states that HasKv names; entry->workspace
-//      is one of workspaces_ in reading and encoding, unless encoding needs none; entry->host is
-//      one of host_ exactly while entry->saved is not null (saving, saved, restoring, or waiting
-//      again), and while its file is read into it.
-//   3. An entry is in lru_ if and only if it is resident and has no pins, and in saved_lru_ if and
-//      only if it is saved, which it is only without pins.
-//   4. jobs_ holds exactly the entries that have work (encoding, saving or restoring) and the copy
-//      of write_.
+//   1. index_ contains the entries that Acquire may find: all except failed and deleted entries.
+//   2. entry->kv is a range of allocator_ exactly in the states for which HasKv is true.
+//      entry->workspace is a range of workspaces_ in the states reading and encoding, unless the
+//      encoding needs no workspace. entry->host is a range of host_ exactly while entry->saved is
+//      not null (saving, saved, restoring, or waiting again), and while its file is read into this
+//      range.
+//   3. An entry is in lru_ if and only if it is resident and has no pins. An entry is in saved_lru_
+//      if and only if it is saved; a saved entry has no pins.
+//   4. jobs_ contains exactly the entries that have work (encoding, saving or restoring), and the
+//      copy of write_.
 //   5. An entry without pins is not waiting, loading or failed, and its context is not gone.
-//      (Reading, encoding and restoring continue after the last caller gave up, so that a client
-//      whose deadline is shorter than an encoding succeeds on a later try.)
-//   6. A resident entry that stays is in no list of least recently used ones.
+//      (Reading, encoding and restoring continue after the last pin is released. So a client whose
+//      deadline is shorter than an encoding succeeds when it retries later.)
+//   6. A resident entry that stays resident is in neither lru_ nor saved_lru_.
 #include "engine/context/context_cache.h"
 
 #include <algorithm>
@@ -110,14 +111,14 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
   SetState(entry, State::kWaiting);
   CountLookup(*entry);
   Pin pin(this, entry);
-  PlaceWaiting(now);  // earlier ones come first
+  PlaceWaiting(now);  // earlier entries come first
   if (entry->state == State::kReading && data != nullptr) {
     StartEncoding(entry, *std::move(data));
   }
   return pin;
 }
 
-// All requests that wait for the entry get the error; the next Acquire tries again.
+// Fails all requests that wait for the entry. The next Acquire tries again.
 void ContextCache::Fail(Entry* entry, absl::Status why) {
   index_.erase(entry->context.get());
   ReleaseWorkspace(entry);
@@ -126,8 +127,8 @@ void ContextCache::Fail(Entry* entry, absl::Status why) {
   SetState(entry, State::kFailed);
 }
 
-// A pool may hold a hundred thousand small contexts: what every tick calls looks at all of them
-// only if some wait.
+// The engine calls this in every tick, and a pool may hold a hundred thousand small contexts.
+// Therefore the loop runs only if some entries wait.
 void ContextCache::PlaceWaiting(absl::Time now) {
   if (Count(State::kWaiting) == 0) return;
   bool all_placed = true;
@@ -289,8 +290,8 @@ void ContextCache::EndJob(Entry* entry) {
 void ContextCache::AddPin(Entry* entry) {
   if (entry->pins++ > 0) return;
   LeaveLru(entry);
-  // It queues behind earlier requests. A new Acquire does not stop an eviction that is saving its
-  // entry: the context that is to have the range could wait forever.
+  // The entry queues behind earlier requests. A new Acquire does not stop an eviction that is
+  // saving its entry: otherwise the context that needs the range could wait forever.
   if (entry->saved != nullptr) entries_.splice(entries_.end(), entries_, entry->self);
   if (entry->state == State::kSaved) SetState(entry, State::kWaiting);
 }
@@ -311,7 +312,7 @@ void ContextCache::RemovePin(Entry* entry) {
   }
 }
 
-// Removes the entry and frees what it holds. REQUIRES: no pins.
+// Removes the entry and frees its ranges and its work. REQUIRES: no pins.
 void ContextCache::Drop(Entry* entry) {
   Require(entry->pins == 0, "an entry that is dropped has no pins");
   const auto indexed = index_.find(entry->context.get());
@@ -322,10 +323,10 @@ void ContextCache::Drop(Entry* entry) {
   const bool had_kv = entry->HasKv();
   if (had_kv && entry->context->model->removed) metrics_->Eviction(EvictionReason::kModelUnloaded);
   entry->resident.reset();
-  ReleaseWorkspace(entry);  // of one that is still being read
+  ReleaseWorkspace(entry);  // of an entry that is still being read
   ReleaseHost(entry);
   if (had_kv) ReleaseKv(entry);
-  // A failed entry may have a successor that now owns this state.
+  // A failed entry may have a successor for the same context, which now sets this state.
   if (entry->state != State::kFailed) entry->context->state = ContextState::kEvicted;
   entries_.erase(entry->self);
 }
@@ -377,7 +378,7 @@ int64_t ContextCache::EncodingBytes() const {
   return bytes;
 }
 
-// Of an entry as a request finds it, or as it was made for the request.
+// Counts a lookup of an entry, in the state in which the request finds or creates it.
 void ContextCache::CountLookup(const Entry& entry) {
   ContextLookup result = ContextLookup::kMiss;
   if (entry.state == State::kResident) {

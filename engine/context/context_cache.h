@@ -1,4 +1,5 @@
-// Residency of contexts: which of them have their keys and values in the backend's context pool.
+// The residency of contexts: tracks which contexts have their keys and values in the context pool
+// of the backend.
 #ifndef CHORALE_ENGINE_CONTEXT_CONTEXT_CACHE_H_
 #define CHORALE_ENGINE_CONTEXT_CONTEXT_CACHE_H_
 
@@ -27,19 +28,20 @@
 
 namespace chorale {
 
-// A cache over the context store. The first Acquire of a context makes its entry, which then goes
-// through these states:
+// A cache over the context store. The first Acquire of a context creates an entry, which then
+// passes through these states:
 //
-//            Acquire            room found           OnData            last step
+//            Acquire           space found          OnData            last step
 //   (none) ----------> waiting ------------> reading ------> encoding ----------> resident
 //      ^                  |                     |                |                    |
 //      +------------------+---------------------+----------------+--------------------+
 //        no pins left         data not readable      deleted        evicted, or deleted
 //
-// If the backend has host memory for contexts, eviction copies the context there while there is
-// room, so that it comes back without being read and encoded again:
+// If the backend has host memory for contexts and this memory has space, an eviction copies the
+// context there. The context can then be restored without reading its dataset and encoding it
+// again:
 //
-//             evicted         last step       Acquire         room found          last step
+//             evicted         last step       Acquire         space found         last step
 //   resident --------> saving ---------> saved -------> waiting ---------> restoring ---> resident
 //                         |              ^   |           ^  |
 //                         |              |   +-> (none)  |  | no pins left
@@ -47,30 +49,35 @@ namespace chorale {
 //                         +------------------------------+
 //                           last step, after an Acquire
 //
-// With files (UseFiles), a context that was encoded before is read instead of read and encoded:
+// With files (UseFiles), the cache reads the keys and values of a context that was encoded before,
+// instead of its dataset:
 //
-//            room found           OnFileRead               last step of the copy
+//            space found          OnFileRead               last step of the copy
 //   waiting ------------> loading ----------> (restoring) ----------------------> resident
 //                            |
-//                            +--> waiting    the file could not be used: it is encoded
+//                            +--> waiting    the file could not be used; the context is encoded
 //
-// where the file is read into the host's pool and copied from there, or straight into the context
-// pool where the host can reach it. A context that was encoded is written to a file afterwards, one
-// at a time, while requests use it: from the context pool, where it is pinned meanwhile, or on a
-// GPU from a copy in the host's pool. If a context waits for room and the write takes too long, the
-// write is given up, so that a slow disk holds up no request.
+// If the host can access the context pool, the file is read directly into the context pool.
+// Otherwise it is read into the host pool and copied from there.
 //
-// A resident entry is evicted only to make room for another and only while it has no pins, the
-// least recently used one first of those tenants that hold more than an equal part of the pool (see
-// EvictionOrder). A saved one is dropped to make room for another, whosever it is. An entry whose
-// context was deleted, or whose model was removed, is freed with its last pin.
+// After a context was encoded, it is written to a file while requests use it. One file is written
+// at a time. If the host can access the context pool, the file is written from there, and the
+// context is pinned meanwhile. Otherwise the file is written from a copy in the host pool. If a
+// context waits for space and the write takes too long, the cache abandons the write, so that a
+// slow disk delays no request.
+//
+// A resident entry is evicted only if another context needs the space, and only while it has no
+// pins. The entries of tenants that hold more than an equal part of the pool are evicted first, the
+// least recently used first (see EvictionOrder). A saved entry of any tenant is dropped if another
+// entry needs the space. If a context was deleted or its model was removed, its entry is freed with
+// its last pin.
 //
 // Thread contract: engine thread only.
 class ContextCache {
   struct Entry;
 
  public:
-  // Keeps an entry from being evicted. Movable; every pin is gone before the cache is.
+  // Keeps an entry from being evicted. Movable. All pins must be destroyed before the cache.
   class Pin {
    public:
     Pin() = default;
@@ -81,15 +88,15 @@ class ContextCache {
     void Reset();
     explicit operator bool() const { return entry_ != nullptr; }
 
-    // Null until the context is resident.
+    // Returns null until the context is resident.
     std::shared_ptr<const ResidentContext> resident() const;
-    // Why the context will not become resident; Ok while it may.
+    // Returns OK while the context may become resident, else the error that prevents it.
     const absl::Status& status() const;
     bool waits_for_room() const;
-    // Whether it is copied back from where it was evicted to, or read from a file.
+    // Returns true while the context is copied back from the host pool, or read from a file.
     bool restoring() const;
-    // Keeps the context resident until it is deleted or its model removed, also without pins.
-    // REQUIRES: it is resident.
+    // Keeps the context resident, even without pins, until the context is deleted or its model is
+    // removed. REQUIRES: it is resident.
     void StayResident();
 
    private:
@@ -100,89 +107,93 @@ class ContextCache {
     Entry* entry_ = nullptr;
   };
 
-  // A context that is being encoded, saved, restored, or copied to be written to a file.
+  // A context that is being encoded, saved, restored, or copied in order to be written to a file.
   struct Job {
     uint64_t id = 0;  // unique among the jobs of this cache
     Work* work = nullptr;
     const RegisteredContext* context = nullptr;
-    Entry* entry = nullptr;  // the cache's; null for a copy to be written
+    Entry* entry = nullptr;  // null for a copy that is written to a file
     double flops_done = 0;   // see Charge
   };
 
   using ContextPointer = std::shared_ptr<const RegisteredContext>;
 
-  // A file to be read or written by another thread.
+  // A file that another thread reads or writes.
   struct FileTask {
     enum class Kind { kRead, kWrite };
     Kind kind = Kind::kRead;
     ContextPointer context;
-    absl::Span<char> read_to;                // that thread's until the answer
+    absl::Span<char> read_to;                // owned by the other thread until OnFileRead
     std::shared_ptr<LentMemory> write_from;  // the cache may take it back
-    std::string encoder_state;               // to be written
+    std::string encoder_state;               // for kWrite
   };
 
-  // How long a write may keep memory that a waiting context needs.
+  // The time after which a write from the context pool is abandoned if a context waits for space.
   static constexpr absl::Duration kWriteGrace = absl::Seconds(5);
 
-  // Both outlive the cache.
+  // Both must outlive the cache.
   ContextCache(Backend* backend, MetricsSink* metrics);
   ~ContextCache();
 
-  // Reads contexts from files, and writes them, from now on. `has_file` must not wait.
+  // Reads contexts from files, and writes them, from now on. `has_file` must not block.
   void UseFiles(std::function<bool(const RegisteredContext&)> has_file);
 
-  // Pins a context. Takes the data that came with it, if any: they are used when there is room at
-  // once, else dropped and asked for later (TakeReads), so that waiting contexts take no memory.
-  // NotFound when the context was deleted, FailedPrecondition when its model was removed.
+  // Pins a context. Takes the data of the context, if it has any. If there is space for the
+  // context, the data is used at once. Otherwise it is freed and requested again later (TakeReads),
+  // so that waiting contexts use no memory. Returns NotFound if the context was deleted, and
+  // FailedPrecondition if its model was removed.
   //
-  // `max_tenant_bytes`: of the context pool, for all contexts of its tenant; 0: no limit. They make
-  // room for one another before they take more; base/error_details' QuotaExceeded when this one
-  // alone is larger. The limit of the last Acquire of a context counts while it waits for room.
+  // `max_tenant_bytes` limits the bytes of the context pool for all contexts of the tenant; 0: no
+  // limit. At the limit, the contexts of the tenant evict each other. Returns QuotaExceeded of
+  // base/error_details if this context alone exceeds the limit. While a context waits for space,
+  // the limit of its last Acquire applies.
   absl::StatusOr<Pin> Acquire(const ContextPointer& context, absl::Time now,
                               int64_t max_tenant_bytes = 0);
 
-  // From now on contexts take no more than `bytes` of the context pool: the others are evicted,
-  // those that are pinned with their last pin; the encodings that came last wait for room again. A
-  // context that is larger alone is refused (FailedPrecondition), by Acquire and while it waits for
-  // room. REQUIRES: the backend has no host
+  // Limits contexts to `bytes` of the context pool from now on. Contexts beyond the limit are
+  // evicted; pinned contexts are evicted when their last pin is released. The most recent encodings
+  // wait for space again. If a context alone exceeds the limit, Acquire returns FailedPrecondition,
+  // and a context that waits for space fails with this error. REQUIRES: the backend has no host
   // memory for contexts.
   void LimitPool(int64_t bytes);
 
-  // Finds room for waiting contexts in order of arrival. One that does not fit does not hold back
-  // a smaller one.
+  // Allocates space for waiting contexts in order of arrival. A context that does not fit does not
+  // delay smaller contexts.
   void PlaceWaiting(absl::Time now);
-  // When to call PlaceWaiting again if nothing else happens.
+  // Returns the time at which to call PlaceWaiting again if nothing else happens.
   absl::Time NextPlacing() const;
-  // Returns the contexts that have room and whose data must be read, each exactly once.
+  // Returns the contexts that have space and whose data must be read, each exactly once.
   std::vector<ContextPointer> TakeReads();
-  // The answer to one of TakeReads.
+  // Passes the data of a context that TakeReads returned, or the error of reading it.
   void OnData(const ContextPointer& context, absl::StatusOr<ContextData> data);
 
-  // Returns the files to be read and written, each exactly once.
+  // Returns the files that must be read or written, each exactly once.
   std::vector<FileTask> TakeFileTasks(absl::Time now);
-  // The answers: the state of the row encoder, or why the file could not be used.
+  // Report the end of a file task. `encoder_state` is the state of the row encoder, or the reason
+  // why the file cannot be used.
   void OnFileRead(const ContextPointer& context, absl::StatusOr<std::string> encoder_state,
                   absl::Time now);
   void OnFileWritten();
-  // No file is read or written any more. REQUIRES: what TakeFileTasks returned is done with.
+  // Stops reading and writing files. REQUIRES: all tasks that TakeFileTasks returned are complete.
   void StopFiles();
 
-  // The jobs in progress. The caller advances those that are not done.
+  // Returns the jobs in progress. The caller advances the jobs that are not done.
   const std::vector<Job>& jobs() const { return jobs_; }
-  // Says that a job's work went on by so many FLOPs.
+  // Adds `flops` to the FLOPs that a job has computed.
   void Charge(uint64_t job, double flops);
-  // Estimated FLOPs of the encodings that are to come, what is left of those in progress included.
+  // Returns the estimated FLOPs of all future encodings, and of the remaining parts of the
+  // encodings in progress.
   double EncodeFlopsLeft() const;
-  // Moves the entries of finished jobs to their next state.
+  // Moves the entries of complete jobs to their next state.
   void CollectJobs(absl::Time now);
-  // Returns the ids of the jobs that finished or were dropped, each exactly once.
+  // Returns the ids of the jobs that ended or were dropped, each exactly once.
   std::vector<uint64_t> TakeEndedJobs() { return std::exchange(ended_jobs_, {}); }
 
-  // Drops the entries of contexts that were deleted, or whose model was removed, and have no pins.
+  // Drops the entries without pins whose context was deleted or whose model was removed.
   void PurgeDeleted();
-  // Whether an entry needs this model's weights, or may need them.
+  // Returns true if an entry needs the weights of this model, or may need them.
   bool Uses(const ServedModel& model) const;
-  // Drops everything. REQUIRES: no pins.
+  // Drops all entries. REQUIRES: no pins.
   void Clear();
 
   int64_t pool_limit() const { return allocator_.limit(); }
@@ -190,7 +201,8 @@ class ContextCache {
   int64_t bytes_in_use() const { return allocator_.in_use(); }  // of the context pool
   int64_t encode_bytes_in_use() const { return workspaces_.in_use(); }
   ContextCounts counts() const;
-  // An estimate of what encodings hold beside the pools: rows, and the tokens between two layers.
+  // Returns an estimate of the bytes that encodings hold outside the pools: rows, and the tokens
+  // between two layers.
   int64_t EncodingBytes() const;
 
  private:
@@ -207,14 +219,15 @@ class ContextCache {
   };
   static constexpr size_t kStates = static_cast<size_t>(State::kFailed) + 1;
 
-  // The context that is being written to a file: in the context pool, pinned, where the host
-  // reaches it; else copied to the host first, and pinned until then.
+  // The context that is being written to a file. If the host can access the context pool, the
+  // context is pinned until the file is written. Otherwise it is first copied to the host pool, and
+  // pinned until the copy is complete.
   struct FileWrite {
     Pin pin;
     PoolRange host;
-    std::unique_ptr<Work> copy;        // until it is done
-    std::shared_ptr<LentMemory> lent;  // from here on the file is written
-    absl::Time began;                  // then
+    std::unique_ptr<Work> copy;        // null once the copy is complete
+    std::shared_ptr<LentMemory> lent;  // set when the write of the file begins
+    absl::Time began;                  // time at which the write of the file began
   };
 
   using EntryList = std::list<Entry>;
@@ -231,7 +244,7 @@ class ContextCache {
                              absl::Time now);
   void QueueWrite(const Entry& entry);
   void StartNextWrite(absl::Time now);
-  bool StartWrite(Entry* entry, absl::Time now);  // false: no room in the host's pool
+  bool StartWrite(Entry* entry, absl::Time now);  // false: no space in the host pool
   void HandOutWrite(Entry* entry, char* memory, absl::Time now);
   void CollectWriteCopy(absl::Time now);
   bool WritesPinned() const;
@@ -263,13 +276,13 @@ class ContextCache {
 
   Backend* const backend_;
   MetricsSink* const metrics_;
-  RangeAllocator allocator_;   // of the context pool
-  RangeAllocator workspaces_;  // of the encode pool
-  RangeAllocator host_;        // of the host pool
+  RangeAllocator allocator_;   // context pool
+  RangeAllocator workspaces_;  // encode pool
+  RangeAllocator host_;        // host pool
   EntryList entries_;          // in order of arrival
   std::unordered_map<const RegisteredContext*, Entry*> index_;
-  std::list<Entry*> lru_;        // resident and unpinned, the least recently used one first
-  std::list<Entry*> saved_lru_;  // saved, the least recently used one first
+  std::list<Entry*> lru_;        // resident and unpinned, the least recently used first
+  std::list<Entry*> saved_lru_;  // saved, the least recently used first
   std::vector<Job> jobs_;
   std::vector<uint64_t> ended_jobs_;
   uint64_t next_job_ = 1;
@@ -279,7 +292,7 @@ class ContextCache {
   std::function<bool(const RegisteredContext&)> has_file_;  // empty: no files
   const bool host_reaches_contexts_;
   std::vector<FileTask> file_tasks_;
-  std::deque<ContextPointer> unwritten_;  // encoded and without a file, the oldest first
+  std::deque<ContextPointer> unwritten_;  // encoded, without a file; the oldest first
   std::optional<FileWrite> write_;
 };
 

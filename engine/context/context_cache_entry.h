@@ -1,4 +1,4 @@
-// The entry of a context in the cache, for the files that implement ContextCache.
+// The entry of a context in the cache. Only the files that implement ContextCache include it.
 #ifndef CHORALE_ENGINE_CONTEXT_CONTEXT_CACHE_ENTRY_H_
 #define CHORALE_ENGINE_CONTEXT_CONTEXT_CACHE_ENTRY_H_
 
@@ -18,29 +18,29 @@ struct ContextCache::Entry {
   State state = State::kWaiting;
   PoolRange kv;
   PoolRange workspace;
-  PoolRange host;                                   // empty where it has none
+  PoolRange host;                                   // empty if not in the host pool
   std::unique_ptr<Work> work;                       // while encoding, saving or restoring
-  EncodeWork* encode = nullptr;                     // the same, while encoding
+  EncodeWork* encode = nullptr;                     // equals `work` while encoding
   std::shared_ptr<const ResidentContext> resident;  // while resident
-  std::shared_ptr<const ResidentContext> saved;     // as `resident`, but for its range
+  std::shared_ptr<const ResidentContext> saved;     // like `resident`, except its range
   absl::Status status;                              // when failed
-  absl::Time placed;                                // when it got its ranges
+  absl::Time placed;                                // when its ranges were allocated
   int64_t pins = 0;
   int64_t max_tenant_bytes = 0;  // see Acquire
-  bool read_wanted = false;      // reading, and not yet returned by TakeReads
-  bool has_file = false;         // that was not tried yet
+  bool read_wanted = false;      // in state kReading, and not yet returned by TakeReads
+  bool has_file = false;         // has a file that was not yet tried
   bool unwritten = false;        // was encoded, and has no file
-  bool stays = false;            // resident, see Pin::StayResident
-  bool counted = false;          // in by_state_
-  Pin loading;                   // of itself, while the file is read
+  bool stays = false;            // see Pin::StayResident
+  bool counted = false;          // included in by_state_
+  Pin loading;                   // pins this entry while the file is read
   std::list<Entry>::iterator self;
-  std::list<Entry*>* lru = nullptr;  // the list that it is in, or null
+  std::list<Entry*>* lru = nullptr;  // the list that contains it, or null
   std::list<Entry*>::iterator lru_place;
 
   bool HasKv() const {
     return state != State::kWaiting && state != State::kSaved && state != State::kFailed;
   }
-  // The size that the backend asked for: the pool rounds up to its alignment.
+  // Returns the range without the padding of the pool, with the size that the backend requested.
   PoolRange used_kv() const { return {kv.offset, context->resident_bytes}; }
 };
 

@@ -1,4 +1,4 @@
-// The files of a ContextCache; context_cache.cc has its invariants.
+// The files of ContextCache. context_cache.cc lists the invariants.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +10,8 @@
 namespace chorale {
 namespace {
 
-// Contexts that wait to be written. Each keeps a little of the host's memory; beyond this the
-// oldest get no file.
+// The maximum number of contexts that wait to be written. Each uses a little host memory. Beyond
+// this number, the oldest contexts get no file.
 constexpr size_t kMaxUnwritten = 256;
 
 }  // namespace
@@ -29,7 +29,7 @@ void ContextCache::StopFiles() {
   has_file_ = nullptr;
   file_tasks_.clear();
   unwritten_.clear();
-  std::vector<Pin> ended;  // unpinned last: that may erase entries
+  std::vector<Pin> ended;  // destroyed last, because releasing pins may erase entries
   for (Entry& entry : entries_) {
     if (entry.loading) ended.push_back(std::move(entry.loading));
   }
@@ -42,7 +42,8 @@ void ContextCache::StopFiles() {
 
 // ---- Reading -------------------------------------------------------------------------------
 
-// Where the host cannot reach the context pool, a file is read into the host's pool.
+// Allocates the range of the host pool into which a file is read if the host cannot access the
+// context pool.
 bool ContextCache::FindLoadingRoom(Entry* entry) {
   const std::optional<PoolRange> host = FindHostRoom(entry->context->resident_bytes);
   if (host.has_value()) entry->host = *host;
@@ -111,7 +112,8 @@ void ContextCache::StartNextWrite(absl::Time now) {
     const ContextPointer context = std::move(unwritten_.front());
     unwritten_.pop_front();
     const auto found = index_.find(context.get());
-    // One that was evicted in the meantime is queued again when it comes back from the host.
+    // A context that was evicted in the meantime is queued again when it is restored from the host
+    // pool.
     if (found == index_.end() || context->deleted) continue;
     if (found->second->state != State::kResident || !found->second->unwritten) continue;
     if (!StartWrite(found->second, now)) {
@@ -157,12 +159,12 @@ void ContextCache::HandOutWrite(Entry* entry, char* memory, absl::Time now) {
   if (state != nullptr) task.encoder_state = state->Bytes();
 }
 
-// Whether a file is written from the context pool.
+// Returns true while a file is written from the context pool.
 bool ContextCache::WritesPinned() const {
   return write_.has_value() && write_->lent != nullptr && write_->pin;
 }
 
-// The writing thread notices, and answers as always.
+// Abandons the write. The writing thread detects this, and still reports the end of its task.
 void ContextCache::GiveUpWrite() {
   write_->lent->TakeBack();
   write_->pin.Reset();

@@ -1,4 +1,4 @@
-// The room of the context cache: ranges of the pools, eviction, and the lists of least recently
+// The space of the context cache: ranges of the pools, eviction, and the lists of least recently
 // used entries.
 #include <algorithm>
 #include <numeric>
@@ -21,7 +21,7 @@ static int64_t SumOf(const std::vector<PoolRange>& ranges) {
                          [](int64_t sum, const PoolRange& range) { return sum + range.bytes; });
 }
 
-// Whether `bytes` would fit between the ranges of a pool that stay.
+// Returns true if `bytes` would fit between the ranges of a pool that stay.
 static bool FitsBetween(std::vector<PoolRange> staying, int64_t bytes, const RangeAllocator& pool) {
   if (SumOf(staying) + pool.RoundUp(bytes) > pool.limit()) return false;
   std::sort(staying.begin(), staying.end(),
@@ -49,8 +49,8 @@ void ContextCache::LimitPool(int64_t bytes) {
   }
 }
 
-// An encoding fills its range as it proceeds: as many as are beyond the limit end, the latest
-// first, and wait again.
+// Ends encodings, which fill their ranges as they proceed, until the pool is within its limit. The
+// latest encodings end first, and wait for space again if they are pinned.
 void ContextCache::UnplaceLatest() {
   for (auto place = entries_.end(); place != entries_.begin();) {
     if (allocator_.in_use() <= allocator_.limit()) return;
@@ -78,8 +78,8 @@ absl::Status ContextCache::CheckFits(const RegisteredContext& context) const {
                    " bytes for contexts at the moment"));
 }
 
-// Gives the entry its ranges, and evicts others if that helps. Nothing is evicted for workspace:
-// encodings release theirs when they finish.
+// Allocates the ranges of the entry, and evicts other entries if this creates enough space. Nothing
+// is evicted for workspace, because encodings release theirs when they finish.
 bool ContextCache::Place(Entry* entry, absl::Time now) {
   const RegisteredContext& context = *entry->context;
   const bool restore = entry->saved != nullptr;
@@ -89,7 +89,7 @@ bool ContextCache::Place(Entry* entry, absl::Time now) {
     ReleaseWorkspace(entry);
     return false;
   }
-  // Only now: it may drop saved contexts.
+  // FindLoadingRoom is called last, because it may drop saved contexts.
   const bool load =
       !restore && entry->has_file && (host_reaches_contexts_ || FindLoadingRoom(entry));
   if (!restore && !load && entry->has_file && !FindWorkspace(entry)) {
@@ -103,16 +103,16 @@ bool ContextCache::Place(Entry* entry, absl::Time now) {
   } else if (load) {
     StartLoading(entry);
   } else {
-    entry->has_file = false;  // not tried for want of room, and no longer needed
+    entry->has_file = false;  // no space to load the file, which is no longer needed
     entry->read_wanted = true;
     SetState(entry, State::kReading);
   }
   return true;
 }
 
-// Whether the entry fits into what its tenant may take of the context pool. Others of the tenant
-// are evicted for that, if it helps; as in FindRoom, one that is saved frees its range only when
-// the copy is done, and a later call may succeed.
+// Returns true if the entry fits into the tenant's limit for the context pool. Evicts other entries
+// of the tenant if this creates enough space. As in FindRoom, an entry that is saved frees its
+// range only when the copy is complete, so a later call may succeed.
 bool ContextCache::MakeTenantRoom(const Entry& entry) {
   if (entry.max_tenant_bytes == 0) return true;
   const std::string& tenant = entry.context->record.tenant;
@@ -146,9 +146,9 @@ bool ContextCache::FindWorkspace(Entry* entry) {
   return range.has_value();
 }
 
-// A range of the context pool, for which others may be evicted. An entry that is saved on eviction
-// frees its range only when the copy is done; until then nothing else is evicted, and a later call
-// may succeed.
+// Allocates a range of the context pool, and evicts other entries for it if necessary. An entry
+// that is saved on eviction frees its range only when the copy is complete. Until then nothing else
+// is evicted, and a later call may succeed.
 std::optional<PoolRange> ContextCache::FindRoom(const RegisteredContext& context) {
   const int64_t bytes = context.resident_bytes;
   std::optional<PoolRange> range = allocator_.Allocate(bytes);
@@ -163,13 +163,14 @@ std::optional<PoolRange> ContextCache::FindRoom(const RegisteredContext& context
   return range;
 }
 
-// The unpinned entries that may be evicted, in this order, for `bytes` more of a tenant. Each group
-// has the least recently used first:
-//   1. those of tenants that hold more than an equal part of the pool, until they do not;
-//   2. the tenant's own;
-//   3. all, if the tenant holds nothing else: for a context that is larger than an equal part.
-// So what is within an equal part is safe from tenants that ask for more than theirs, but for one
-// context at a time; and nobody waits for ever for room that nobody uses.
+// Returns the unpinned entries that may be evicted, in this order, for `bytes` more of a tenant. In
+// each group, the least recently used entry comes first:
+//   1. entries of tenants that hold more than an equal part of the pool, until they no longer do
+//   2. entries of the tenant itself
+//   3. all other entries, if none of the tenant's other contexts is pinned or being made resident:
+//      for a context that is larger than an equal part
+// So tenants that request more than an equal part cannot evict the contexts of a tenant within its
+// equal part, except for one context at a time. No tenant waits forever for unused space.
 std::vector<ContextCache::Entry*> ContextCache::EvictionOrder(const std::string& tenant,
                                                               int64_t bytes) const {
   absl::flat_hash_map<absl::string_view, int64_t> held = {{tenant, allocator_.RoundUp(bytes)}};
@@ -199,7 +200,8 @@ std::vector<ContextCache::Entry*> ContextCache::EvictionOrder(const std::string&
   return order;
 }
 
-// A range of the host pool, for which the least recently used saved entries are dropped.
+// Allocates a range of the host pool, and drops the least recently used saved entries for it if
+// necessary.
 std::optional<PoolRange> ContextCache::FindHostRoom(int64_t bytes) {
   if (bytes > host_.capacity()) return std::nullopt;
   std::optional<PoolRange> range = host_.Allocate(bytes);
@@ -218,7 +220,7 @@ std::optional<PoolRange> ContextCache::FindHostRoom(int64_t bytes) {
   return range;
 }
 
-// Whether `bytes` would fit if all of these were evicted. If not, nothing is evicted.
+// Returns true if `bytes` would fit if all victims were evicted. Otherwise nothing is evicted.
 bool ContextCache::EvictionCanFit(const std::vector<Entry*>& victims, int64_t bytes) const {
   const absl::flat_hash_set<const Entry*> going(victims.begin(), victims.end());
   std::vector<PoolRange> staying;
@@ -261,7 +263,7 @@ void ContextCache::LeaveLru(Entry* entry) {
   std::exchange(entry->lru, nullptr)->erase(entry->lru_place);
 }
 
-// Saves the entry if the host pool has room, else drops it.
+// Saves the entry if the host pool has space, else drops it.
 void ContextCache::Evict(Entry* entry) {
   const std::optional<PoolRange> host = FindHostRoom(entry->context->resident_bytes);
   metrics_->Eviction(host.has_value() ? EvictionReason::kSavedToHost : EvictionReason::kDropped);

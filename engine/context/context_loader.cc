@@ -16,8 +16,8 @@ absl::Status NoSuchContext(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no context has the name '", name, "'"));
 }
 
-// What the record says of the context's season, if this version of the transform wrote it: to find
-// it again takes much longer than the rest of a load.
+// Returns the season of the context from its record, if this version of the transform wrote it.
+// Searching for the season again takes much longer than the rest of a load.
 std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
   if (record.season_transform != kTransformVersion) return std::nullopt;
   for (size_t i = 0; i < record.columns.size(); ++i) {
@@ -27,7 +27,7 @@ std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
   return KnownSeason();
 }
 
-// While it lives, `bytes` is so much.
+// Sets `bytes` to an estimate, and resets it to zero on destruction.
 class Estimate {
  public:
   Estimate(std::atomic<int64_t>* bytes, int64_t estimate) : bytes_(bytes) { *bytes_ = estimate; }
@@ -43,7 +43,7 @@ class Estimate {
 
 absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     const std::string& tenant, const std::string& name, const Preparation& preparation) {
-  // More than one round only when the registration changes while it is read.
+  // Repeats only if the registration changes while it is read.
   while (true) {
     if (auto known = registry_->Find(tenant, name)) return known;
     registry_->BeginLoad(tenant, name);
@@ -79,7 +79,7 @@ absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& con
   const ContextRecord& record = context.record;
   const Estimate estimate(&bytes_, kCopiesOfDataset * record.dataset_bytes);
   absl::StatusOr<std::string> bytes = store_->ReadDataset(record.tenant, record.name);
-  // Bytes read after a deletion may be those of a later registration.
+  // Bytes that are read after a deletion may belong to a later registration.
   absl::StatusOr<ContextRecord> now = store_->Get(record.tenant, record.name);
   const bool replaced = now.ok() && (now->digest != record.digest || now->model != record.model);
   if (context.deleted || replaced) return NoSuchContext(record.name);

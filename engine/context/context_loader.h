@@ -16,37 +16,38 @@
 
 namespace chorale {
 
-// Every method blocks on the disk.
+// All methods except bytes() block on the disk.
 //
-// Thread contract: loader thread only, but for bytes().
+// Thread contract: loader thread only, except bytes().
 class ContextLoader {
  public:
-  // All outlive the loader.
+  // All pointers must outlive the loader.
   ContextLoader(ContextStore* store, const ModelRegistry* models, const Backend* byte_counts,
                 ContextRegistry* registry)
       : store_(store), models_(models), byte_counts_(byte_counts), registry_(registry) {}
 
-  // The registration that the name stands for now. NotFound; FailedPrecondition when its model is
-  // not served; before its dataset is read, the error of Preparation::Check; errors of the store.
-  // A context that is in memory is not checked.
+  // Returns the current registration with this name. Returns NotFound if there is none,
+  // FailedPrecondition if its model is not served, the error of Preparation::Check before the
+  // dataset is read, or an error of the store. A context that is in memory is returned without the
+  // check.
   absl::StatusOr<std::shared_ptr<const RegisteredContext>> Load(const std::string& tenant,
                                                                 const std::string& name,
                                                                 const Preparation& preparation);
 
-  // The data of a context that is in memory. NotFound when it was deleted.
+  // Reads the data of a context that is in memory. Returns NotFound if the context was deleted.
   absl::StatusOr<ContextData> ReadData(const RegisteredContext& context);
 
-  // An upper estimate of what the call in progress takes of the host's memory. Any thread.
+  // Returns an upper estimate of the host memory that the call in progress uses. Any thread.
   int64_t bytes() const { return bytes_; }
 
  private:
-  // The file, the dataset, what is made of it, and copies of columns on the way.
+  // The file, the dataset, the data that is computed from it, and temporary copies of columns.
   static constexpr int64_t kCopiesOfDataset = 4;
 
   std::atomic<int64_t> bytes_{0};
   ContextStore* const store_;
   const ModelRegistry* const models_;
-  const Backend* const byte_counts_;  // used for its const byte counts only
+  const Backend* const byte_counts_;  // only for its const byte counts
   ContextRegistry* const registry_;
 };
 

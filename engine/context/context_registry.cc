@@ -8,11 +8,12 @@
 namespace chorale {
 namespace {
 
-// An estimate, for many small ones too: the objects, and the strings that hold column names and
-// categories. What the transform and the record keep of the columns is at most the dataset again.
+// Returns an estimate that is also valid for many small contexts: it includes the objects, and the
+// strings of column names and categories. The dataset's size is the upper bound for the column data
+// that the transform and the record keep.
 int64_t HostBytes(const RegisteredContext& context) {
   constexpr int64_t kColumnBytes = 512;
-  constexpr int64_t kCategoryBytes = 64;  // a string and its place in the heap
+  constexpr int64_t kCategoryBytes = 64;  // a string and its heap overhead
   const ContextData& data = *context.data;
   int64_t bytes = sizeof(RegisteredContext) + sizeof(ContextData) + context.record.dataset_bytes;
   bytes += static_cast<int64_t>((data.features.x.size() + data.y.size()) * sizeof(float) +
@@ -116,7 +117,7 @@ void ContextRegistry::Invalidate(const std::string& tenant, const std::string& n
 
 void ContextRegistry::Forget(const ServedModel& model) {
   std::vector<std::shared_ptr<const RegisteredContext>> old;  // destroyed after the lock
-  NewRegistrations dropped;                                   // likewise
+  NewRegistrations dropped;                                   // also destroyed after the lock
   MutexLock lock(&mutex_);
   for (auto it = contexts_.begin(); it != contexts_.end();) {
     const auto entry = it++;
@@ -128,8 +129,8 @@ void ContextRegistry::Forget(const ServedModel& model) {
   }
 }
 
-// Expired entries are swept when the map has doubled since the last sweep: constant amortised cost,
-// and at most about as many dead entries as live ones.
+// Expired entries are removed when the map has doubled since the last sweep. The amortised cost is
+// constant, and there are at most about as many expired entries as live entries.
 void ContextRegistry::SweepExpired() {
   for (auto it = contexts_.begin(); it != contexts_.end();) {
     it = it->second.context.expired() ? contexts_.erase(it) : std::next(it);

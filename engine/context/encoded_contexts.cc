@@ -12,17 +12,18 @@
 namespace chorale {
 namespace {
 
-// Between the backend's format and what a model adds to it.
+// Separates the format of the backend from the format of the model.
 constexpr char kModelFormat[] = ", of the model: ";
 
-// Whether the file has this format of the backend. What its model may add is known only once the
-// model is loaded; a file with something else there is not found, and the next one takes its place.
+// Returns true if the file has this format of the backend. The format of its model is unknown until
+// the model is loaded. A file with another format of the model is not found later, and the next
+// file replaces it.
 bool IsOfBackend(const std::string& format, const std::string& backend_format) {
   return format == backend_format ||
          absl::StartsWith(format, absl::StrCat(backend_format, kModelFormat));
 }
 
-// Whether anybody will ask for such a file. A model that is not served may come back.
+// Decides whether a request may still use the file. A model that is not served may be added again.
 ContextFiles::Found Judge(const EncodedContextId& id, const std::string& kv_format,
                           ContextStore* store, const ModelRegistry& models) {
   const absl::StatusOr<ContextRecord> record = store->Get(id.tenant, id.name);

@@ -1,4 +1,4 @@
-// Keeps encoded contexts as files, with threads of its own.
+// Keeps encoded contexts in files, which it reads and writes on two threads.
 #ifndef CHORALE_ENGINE_CONTEXT_ENCODED_CONTEXTS_H_
 #define CHORALE_ENGINE_CONTEXT_ENCODED_CONTEXTS_H_
 
@@ -16,18 +16,18 @@
 
 namespace chorale {
 
-// What fails here costs an encoding later, and is logged; no caller hears of it.
+// A failure is logged and not returned to a caller: the engine then encodes the context again.
 //
-// Thread-safe. Reading and writing have a thread each, so that no request waits for a write.
+// Thread-safe. Reading and writing have separate threads, so that no read waits for a write.
 class EncodedContexts {
  public:
   using OnRead = std::function<void(const ContextCache::ContextPointer& context,
                                     absl::StatusOr<std::string> encoder_state)>;
   using OnWritten = std::function<void()>;
 
-  // Opens the folder, and removes files of contexts that `store` does not have, of other versions
-  // of models that are served, and of another `kv_format`. BLOCKING. All pointers are used only
-  // here.
+  // Opens the folder. Removes the files of contexts that `store` does not have, of other versions
+  // of served models, and of another `kv_format`. BLOCKING. `store` and `models` are not used after
+  // the call.
   static absl::StatusOr<std::unique_ptr<EncodedContexts>> Open(const std::string& folder,
                                                                int64_t max_bytes,
                                                                std::string kv_format,
@@ -35,10 +35,10 @@ class EncodedContexts {
                                                                const ModelRegistry& models);
   ~EncodedContexts() { Stop(); }
 
-  // Whether there is a file to read. Waits for no disk.
+  // Returns true if there is a file to read. Does not wait for the disk.
   bool Has(const RegisteredContext& context) const;
 
-  // Answers on a thread of this object, unless it is stopped before.
+  // Each call `done` on a thread of this object, unless Stop is called before.
   void Read(ContextCache::FileTask task, OnRead done);
   void Write(ContextCache::FileTask task, OnWritten done);
 
@@ -46,10 +46,10 @@ class EncodedContexts {
   // REQUIRES: RegisteredContext::deleted is set, if the context is in memory.
   void Remove(const std::string& tenant, const std::string& name);
 
-  // ContextFiles::FreeDisk.
+  // See ContextFiles::FreeDisk.
   bool FreeDisk(int64_t bytes) { return files_.FreeDisk(bytes); }
 
-  // Returns when nothing is read or written any more; a file that is being written is given up.
+  // Returns when no file is being read or written. Abandons the write in progress.
   void Stop();
 
  private:

@@ -16,32 +16,34 @@
 
 namespace chorale {
 
-// Names of models. A model that is removed lives on for those who hold it, but is not found.
+// Models by name. A removed model is no longer found, but remains valid for its holders.
 //
 // Thread-safe.
 class ModelRegistry {
  public:
   using Pointer = std::shared_ptr<ServedModel>;
 
-  // InvalidArgument for no models at all, or two of one name.
+  // Returns InvalidArgument if there are no models, if a model has no name, or if two models have
+  // the same name.
   static absl::StatusOr<std::unique_ptr<ModelRegistry>> Create(const std::vector<Model>& models);
 
-  // A model that nobody finds yet. Its weights are the engine thread's to set.
+  // Returns a model that is not yet registered. Only the engine thread may set its weights.
   static Pointer MakeServed(const Model& model);
 
-  // AlreadyExists when a model of that name is served.
+  // Returns AlreadyExists if a model of that name is served.
   absl::Status Add(Pointer model);
-  // Marks the model as removed, and returns it. If it was the default, the first of the others is.
-  // NotFound; FailedPrecondition for the only model.
+  // Marks the model as removed, and returns it. If it was the default, the first of the remaining
+  // models becomes the default. Returns NotFound if no model has this name, and FailedPrecondition
+  // for the only model.
   absl::StatusOr<Pointer> Remove(const std::string& name);
-  // Removes the model, and adds it to skipped(). NotFound; FailedPrecondition for the only model.
+  // Removes the model, and adds it to skipped(). Returns the same errors as Remove.
   absl::Status Skip(const std::string& name, const std::string& reason);
-  // NotFound.
+  // Returns NotFound if no model has this name.
   absl::Status SetDefault(const std::string& name);
 
-  // Null when there is none of that name; an empty name is the default model.
+  // Returns null if no model has this name. An empty name selects the default model.
   Pointer Find(const std::string& name) const;
-  // All that are served; the first one is the default.
+  // Returns all served models; the first is the default.
   std::vector<Pointer> models() const;
 
   // See Engine.
@@ -54,7 +56,7 @@ class ModelRegistry {
   Models::const_iterator Place(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
-  Models models_ ABSL_GUARDED_BY(mutex_);  // the first one is the default
+  Models models_ ABSL_GUARDED_BY(mutex_);  // the first is the default
   std::vector<SkippedModel> skipped_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,5 @@
-// How a request is checked and converted to the model's numbers, before the engine thread sees it.
+// The interface for validating a request and converting it to model input, before it reaches the
+// engine thread.
 #ifndef CHORALE_ENGINE_CONTEXT_PREPARATION_H_
 #define CHORALE_ENGINE_CONTEXT_PREPARATION_H_
 
@@ -15,21 +16,21 @@
 
 namespace chorale {
 
-// A request that was checked against its context and converted to the model's numbers.
+// A request that was validated against its context and converted to model input.
 struct PreparedRequest {
   std::shared_ptr<const RegisteredContext> context;
   FeatureMatrix targets;
-  std::vector<ColumnNote> notes = {};  // of the targets' columns, then of the context's target
+  std::vector<ColumnNote> notes = {};  // of the query rows' columns, then of the context's target
 };
 
-// Of one request. Immutable: any thread may call the methods.
+// The preparation of one request. Immutable: any thread may call the methods.
 class Preparation {
  public:
   virtual ~Preparation() = default;
-  // Checks the request against the record of its context and the model, so that a request that
-  // cannot be served costs no reading of a dataset.
+  // Validates the request against the record of its context and against the model, so that an
+  // invalid request does not cause the server to read a dataset.
   virtual absl::Status Check(const ContextRecord& record, const ModelInfo& model) const = 0;
-  // Checks the request against its context, and converts it.
+  // Validates the request against its context, and converts it.
   virtual absl::StatusOr<PreparedRequest> Prepare(
       std::shared_ptr<const RegisteredContext> context) const = 0;
 };

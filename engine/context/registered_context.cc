@@ -30,7 +30,7 @@ absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
   ContextData data;
   data.features = std::move(features);
   data.y.reserve(dataset.y.size());
-  // Adding zero turns a negative zero into zero, as the store does: a context has the same data
+  // Adding zero converts a negative zero to zero, as the store does. So a context has the same data
   // whether it was read or just registered.
   for (const double y : dataset.y) data.y.push_back(transform.ContextToModel(y + 0.0));
   return data;

@@ -18,13 +18,14 @@
 
 namespace chorale {
 
-// A model as the engine serves it. `weights` is touched by the engine thread only: it sets them
-// before any request finds the model, and resets them when no context in the cache needs them and
-// none can come. `info` and `kv_format` are immutable from then on, but `is_default` means nothing
-// here; the registry knows that.
+// A model as the engine serves it. Only the engine thread accesses `weights`: it sets them before
+// any request finds the model, and resets them when no context in the cache needs them and no new
+// context can need them. `info` and `kv_format` are immutable once a request can find the model.
+// `info.is_default` is not used here; the registry determines the default model.
 struct ServedModel {
-  // Gives the model to the backend. Errors are the backend's, except Unavailable: kSkipped. Engine
-  // thread; before any request finds the model.
+  // Adds the model to the backend. Returns kSkipped if the backend returns Unavailable, and any
+  // other error of the backend unchanged. Engine thread; call it before any request finds the
+  // model.
   absl::StatusOr<ModelOutcome> AddTo(Backend* backend, const Model& model);
 
   ModelInfo info;
@@ -33,37 +34,38 @@ struct ServedModel {
   std::atomic<bool> removed{false};  // set once, by the registry
 };
 
-// The error of a request for a context of a model that is not served.
+// Returns the error of a request for a context whose model is not served.
 absl::Status ModelNotServed(const std::string& context, const std::string& model);
 
-// What encoding a context needs of its dataset.
+// The data of a context that its encoding needs.
 struct ContextData {
   FeatureMatrix features;
-  std::vector<float> y;  // [rows], model's target units
+  std::vector<float> y;  // [rows], in the model's target units
 };
 
-// `transform` was fitted to `dataset`. InvalidArgument when numbers are too large for the model.
+// Transforms `dataset`, to which `transform` was fitted. Returns InvalidArgument if numbers are too
+// large for the model.
 absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
                                             const FeatureTransform& transform);
 
-// One registration of a context. The object is the registration's identity: a name that is deleted
-// and registered again, even with the same content, is another object, so that nothing of the old
-// one is mistaken for the new one's.
+// One registration of a context. The object is the identity of the registration: if a name is
+// deleted and registered again, even with the same content, the new registration is a different
+// object. So nothing of the old registration is mistaken for the new registration.
 //
-// Immutable except for the fields marked otherwise; thread-safe.
+// Immutable, except for the fields that a comment marks; thread-safe.
 struct RegisteredContext {
   ContextRecord record;
   FeatureTransform transform;
   std::shared_ptr<const ServedModel> model;
-  int64_t resident_bytes = 0;  // that its keys and values take
+  int64_t resident_bytes = 0;  // size of its keys and values
 
-  // The data, until the engine thread takes it when it first sees the context. No other thread
-  // touches it once the context is published.
+  // The data, until the engine thread first receives the context and takes it. Once the context is
+  // published, no other thread accesses the data.
   mutable std::unique_ptr<ContextData> data;
   mutable std::atomic<bool> deleted{false};                         // set once, by the registry
   mutable std::atomic<ContextState> state{ContextState::kEvicted};  // set by the engine thread
 
-  // Whether no new request may use it.
+  // Returns true if new requests may not use the context.
   bool gone() const { return deleted || model->removed; }
 };
 

@@ -35,7 +35,8 @@ ColumnInfo Describe(const Column& column) {
   return info;
 }
 
-// Both are in the order of the columns; the target's note is the last.
+// Copies the notes to the record. Both are in the order of the columns; the note of the target is
+// last.
 void AddNotes(absl::Span<const ColumnNote> notes, ContextRecord* record) {
   for (ColumnInfo& column : record->columns) {
     if (notes.empty() || notes.front().column != column.name) continue;

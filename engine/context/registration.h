@@ -1,4 +1,4 @@
-// From a dataset that a user wants to register to the record and bytes that the store keeps.
+// Converts a dataset that a user registers to the record and the bytes that the store keeps.
 #ifndef CHORALE_ENGINE_CONTEXT_REGISTRATION_H_
 #define CHORALE_ENGINE_CONTEXT_REGISTRATION_H_
 
@@ -20,8 +20,8 @@ struct Registration {
   FeatureTransform transform;
 };
 
-// Checks everything that could keep the context from being encoded later, with a context pool of
-// `context_pool_bytes`. InvalidArgument.
+// Prepares a registration. Checks everything that could later prevent the encoding of the context,
+// with a context pool of `context_pool_bytes`. Returns InvalidArgument if a check fails.
 absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, const std::string& name,
                                                  const ServedModel& model, const Dataset& dataset,
                                                  const Limits& limits, const Backend& backend,

@@ -12,7 +12,7 @@
 
 namespace chorale {
 
-// Thread contract: engine thread only. Every lease is destroyed before the pool.
+// Thread contract: engine thread only. All leases must be destroyed before the pool.
 class BufferPool {
  public:
   // A range of the pool for the lifetime of the lease. Movable.
@@ -42,7 +42,7 @@ class BufferPool {
     PoolRange range_;
   };
 
-  // `backend` outlives the pool.
+  // `backend` must outlive the pool.
   explicit BufferPool(Backend* backend)
       : backend_(backend),
         allocator_(backend->buffer_pool_bytes()),
@@ -51,8 +51,8 @@ class BufferPool {
   // Limits the leased bytes from now on. A caller may exceed the limit if nothing else is leased.
   void SetLimit(int64_t bytes) { limit_ = bytes; }
 
-  // Returns a range of each of these sizes, or an empty vector if the pool or the limit has no room
-  // for all.
+  // Returns a range of each of these sizes, or an empty vector if the ranges do not all fit into
+  // the pool and the limit.
   std::vector<Lease> TryLease(const std::vector<int64_t>& sizes) {
     allocator_.SetLimit(allocator_.in_use() == 0 ? allocator_.capacity() : limit_);
     std::vector<PoolRange> ranges;

@@ -38,7 +38,7 @@ void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
   slot->work = environment().backend->NewDensity({std::move(tile), buffer, std::move(values)});
 }
 
-// [T, paths] of the tile; `order` is [paths, T].
+// Returns the values of the tile in the model's units, [T, paths]; `order` is [paths, T].
 std::vector<float> DensitySession::ModelValues(const TileSlot<DensityWork>& slot,
                                                const std::vector<int32_t>& order) const {
   std::vector<float> values(targets() * slot.paths);
@@ -75,7 +75,8 @@ void DensitySession::TakeTile(const TileSlot<DensityWork>& slot) {
     for (int64_t position = 0; position < targets(); ++position) {
       const double term = log_densities[position * slot.paths + path] - log_scale;
       sum += term;
-      // Terms and mixtures need the order given, where a position is its target.
+      // Terms and mixtures require the given order, in which a position is the index of its query
+      // row.
       const int64_t out = row * targets() + position;
       if (request_->want_terms) result_.terms[out] = term;
       if (request_->want_mixtures) {

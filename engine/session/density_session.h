@@ -12,11 +12,12 @@
 
 namespace chorale {
 
-// Every vector in every order is a path; path b * R + r is vector b in its order r.
+// Each vector in each order is a path: path b * R + r is vector b in its order r.
+//
 // Thread contract: see Session.
 class DensitySession : public TiledSession<TileSlot<DensityWork>> {
  public:
-  // `request->seed` is not 0 when there are random orders.
+  // REQUIRES: `request->seed` is not 0 if the request has random orders.
   DensitySession(CallStart start, const SessionEnvironment* environment,
                  std::shared_ptr<const LogDensityRequest> request, Callback<LogDensityResult> done);
 

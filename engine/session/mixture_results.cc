@@ -15,7 +15,7 @@ Mixtures MakeMixtures(int64_t rows, int64_t components) {
 void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, int64_t row,
                 Mixtures* mixtures) {
   const int64_t components = mixtures->components;
-  double total = 0;  // 1 up to rounding
+  double total = 0;  // 1, except for rounding
   for (const double log_weight : mixture.log_weight) total += std::exp(log_weight);
   for (int64_t m = 0; m < components; ++m) {
     const int64_t at = row * components + m;

@@ -12,14 +12,15 @@
 
 namespace chorale {
 
-// Room for `rows` mixtures.
+// Returns zeroed arrays for `rows` mixtures.
 Mixtures MakeMixtures(int64_t rows, int64_t components);
 
-// Writes row `row`: means and standard deviations in the user's units, weights that sum to 1.
+// Writes row `row` of `mixtures`, with means and standard deviations in the user's units, and
+// weights that sum to 1.
 void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, int64_t row,
                 Mixtures* mixtures);
 
-// Copies of some rows' mixtures, in the model's units.
+// Copies of the mixtures of some rows, in the model's units.
 struct RawMixtures {
   int64_t components = 0;          // M
   std::vector<double> mean;        // [rows, M]
@@ -31,8 +32,9 @@ struct RawMixtures {
   MixtureSpan Row(int64_t row) const;
 };
 
-// Point predictions of the rows: mean, standard deviation, `quantiles` and, when asked for, the
-// mixtures. Slow with many quantiles: each takes a root search. Only quantiles are snapped.
+// Computes the mean, the standard deviation, the `quantiles` and, if `want_mixtures`, the mixture
+// of each row. Slow with many quantiles, because each quantile is the root of a function. Only
+// quantiles are snapped.
 PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform& transform,
                             absl::Span<const double> quantiles, bool want_mixtures,
                             Snapping snapping);

@@ -8,12 +8,13 @@
 namespace chorale {
 namespace {
 
-// The tile being summarised and the next one, so that the summary thread is never idle.
+// The tile that is being summarised and the next tile, so that the summary thread is never idle.
 constexpr int64_t kMaxAwaitingSummary = 2;
-// Rows, or quantiles of all rows together, that are summarised in less than a millisecond.
+// The maximum number of rows, and of quantiles of all rows together, that is summarised in less
+// than a millisecond.
 constexpr int64_t kShortSummary = 32;
 
-// Copies `part`, results of rows first_row and up, with `width` numbers per row, into `all`.
+// Copies `part`, the results of rows from first_row on, to `all`. Each row has `width` numbers.
 void CopyRows(const std::vector<double>& part, int64_t first_row, int64_t width,
               std::vector<double>* all) {
   std::copy(part.begin(), part.end(), all->begin() + first_row * width);

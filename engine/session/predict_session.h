@@ -1,4 +1,4 @@
-// A request for point predictions.
+// A request for marginal predictions.
 #ifndef CHORALE_ENGINE_SESSION_PREDICT_SESSION_H_
 #define CHORALE_ENGINE_SESSION_PREDICT_SESSION_H_
 
@@ -10,9 +10,10 @@
 
 namespace chorale {
 
-// Each target row is a path of its own. A tile that is done is summarised on the summary thread,
-// because quantiles need root searches. Only a few tiles are handed over at a time, so that long
-// requests take turns there; the other finished tiles stay in their slots.
+// Each query row is a path. A tile that is done is summarised on the summary thread, because each
+// quantile is the root of a function. Only a few tiles are passed to this thread at a time, so that
+// long requests take turns; the other tiles that are done stay in their slots.
+//
 // Thread contract: see Session.
 class PredictSession : public TiledSession<TileSlot<PredictWork>> {
  public:
@@ -34,7 +35,7 @@ class PredictSession : public TiledSession<TileSlot<PredictWork>> {
 
   const std::shared_ptr<const PredictRequest> request_;
   const Callback<PredictResult> done_;
-  int64_t awaiting_summary_ = 0;  // tiles handed over
+  int64_t awaiting_summary_ = 0;  // tiles passed to the summary thread
   int64_t summarised_rows_ = 0;
   PredictResult result_;
 };

@@ -1,4 +1,4 @@
-// The key of a request's random numbers.
+// Computes the key of a request's random numbers.
 #ifndef CHORALE_ENGINE_SESSION_RANDOM_KEY_H_
 #define CHORALE_ENGINE_SESSION_RANDOM_KEY_H_
 
@@ -8,10 +8,10 @@
 
 namespace chorale {
 
-// What seeds the random numbers of a request with this seed (kernels/ops/step_draw.h): the first 64
-// bits of a SHA-256 of seed, model and dataset. So one seed gives independent draws from two
-// datasets or two models, and the same ones from the same. Never change it: values are part of the
-// meaning of a seed.
+// Returns the key of the random numbers (kernels/ops/step_draw.h) of a request with this seed: the
+// first 64 bits of a SHA-256 of seed, model and dataset. So draws with the same seed are
+// independent for different datasets or models, and equal for equal datasets and models. The
+// function must never change, because it determines the values that belong to a seed.
 uint64_t RandomKey(uint64_t seed, const Source& source);
 
 }  // namespace chorale

@@ -45,7 +45,7 @@ absl::Status CheckColumns(const Table& targets, const std::vector<ColumnInfo>& c
   return MatchTargets(FeatureColumns(std::move(columns)), targets).status();
 }
 
-// Whether the model's float32 can represent the values of the request.
+// Checks whether float32, the model's type, can represent the values of the request.
 absl::Status CheckModelRange(const RequestBase& /*request*/,
                              const FeatureTransform& /*transform*/) {
   return absl::OkStatus();
@@ -62,15 +62,15 @@ absl::Status CheckModelRange(const LogDensityRequest& request, const FeatureTran
   return absl::OkStatus();
 }
 
-// Whether the response describes the values to which the target is snapped: if the target has such
-// values, and with densities, which refer to the continuous distribution.
+// Returns true if the response describes the values to which the target is snapped. This includes
+// responses with densities, because densities refer to the continuous distribution.
 bool DescribesSnapping(const PredictRequest& request) {
   return request.snapping == Snapping::kOn && !request.quantiles.empty();
 }
 bool DescribesSnapping(const SampleRequest& request) { return request.snapping == Snapping::kOn; }
 bool DescribesSnapping(const LogDensityRequest& /*request*/) { return true; }
 
-// Of a request with targets.
+// The preparation of a request with query rows.
 template <typename Request>
 class TargetsPreparation : public Preparation {
  public:

@@ -11,17 +11,17 @@
 
 namespace chorale {
 
-// The context and its model must be the expected ones, the request must be within the limits
-// (ValidateRequest), the context must fit its pool, and the targets must have the context's
-// columns. `limits` and `backend` must outlive the preparation, which uses only the const byte
-// counts of the backend.
+// Return a preparation that checks these conditions: context and model have the expected digests,
+// the request is within the limits (ValidateRequest), the context fits into its pool, and the query
+// rows have the columns of the context. `limits` and `backend` must outlive the preparation, which
+// uses only the const byte counts of the backend.
 std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const PredictRequest> request,
                                                    const Limits* limits, const Backend* backend);
 std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const SampleRequest> request,
                                                    const Limits* limits, const Backend* backend);
 std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const LogDensityRequest> request,
                                                    const Limits* limits, const Backend* backend);
-// The context must fit its pool.
+// Returns a preparation that checks whether the context fits into its pool.
 std::shared_ptr<const Preparation> MakePreparation(
     const std::shared_ptr<const WarmRequest>& request, const Limits* limits,
     const Backend* backend);

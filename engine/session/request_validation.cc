@@ -15,14 +15,14 @@ absl::Status Unless(bool condition, absl::string_view field, absl::string_view w
   return condition ? absl::OkStatus() : InvalidField(field, what);
 }
 
-// value is in [low, high]
+// Checks that `value` is in [low, high].
 absl::Status InRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
   return Unless(low <= value && value <= high, field,
                 absl::StrCat("is ", value, "; the limit is ", low, " to ", high));
 }
 
-// The product of three counts is at most `limit`. Each factor was checked against a limit of its
-// own; the division keeps the product from overflowing whatever those limits are.
+// Checks that the product of three counts is at most `limit`. Each factor was checked against its
+// own limit. The divisions prevent an overflow of the product for any values of these limits.
 absl::Status AtMost(absl::string_view field, absl::string_view what, int64_t a, int64_t b,
                     int64_t c, int64_t limit) {
   const bool fits = a == 0 || b == 0 || c == 0 || (a <= limit / b && a * b <= limit / c);
@@ -63,15 +63,15 @@ absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, WorkKind work,
                              "; the pool has ", backend.buffer_pool_bytes()));
 }
 
-// One part of an answer: how many numbers, and the request's field that asks for them.
+// A part of a response: its size in numbers, and the field of the request that requests them.
 struct ResponsePart {
   absl::string_view field;
   int64_t numbers;
 };
 
-// The parts of the answer fit into one message. The error names the first part that does not fit
-// with those before it; unconditional parts come before optional ones. No part is more than a few
-// times max_values, so nothing here overflows.
+// Checks that the parts of the response fit into one message. The error names the first part that
+// does not fit together with the parts before it. Unconditional parts come before optional parts.
+// No part has more than a few times max_values numbers, so the sum cannot overflow.
 absl::Status ValidateResponse(std::initializer_list<ResponsePart> parts, const Limits& limits) {
   int64_t needed = 0;
   absl::string_view field;
@@ -92,7 +92,8 @@ absl::Status ValidateMixtureCount(int64_t vectors, int64_t targets, const ModelC
                 limits.max_values);
 }
 
-// The answer of a density fits. REQUIRES: its counts are within their limits.
+// Checks that the response of a density fits. REQUIRES: the counts of the request are within their
+// limits.
 absl::Status ValidateDensityResponse(const LogDensityRequest& request, const ModelConfig& config,
                                      const Limits& limits) {
   const int64_t vectors = request.vectors;
@@ -112,7 +113,7 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
     RETURN_IF_ERROR(ValidateMixtureCount(vectors, targets, config, limits));
     mixture_numbers = vectors * targets * config.num_components * kNumbersOfComponent;
   }
-  const int64_t per_vector = orders > 1 ? 2 : 1;  // the density, and its standard error
+  const int64_t per_vector = orders > 1 ? 2 : 1;  // density and standard error
   return ValidateResponse({{"values", vectors * per_vector},
                            {"include_terms", request.want_terms ? vectors * targets : 0},
                            {"include_mixtures", mixture_numbers}},

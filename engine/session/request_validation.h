@@ -1,5 +1,5 @@
-// Checks of requests that need no engine: shapes, limits, and whether the pools could ever hold
-// them. Every error is an InvalidField that names the field as in the proto, and the limit.
+// Validates shapes, limits and buffer sizes of requests without an engine. Each error is an
+// InvalidField that names the field as in the proto, and the limit.
 #ifndef CHORALE_ENGINE_SESSION_REQUEST_VALIDATION_H_
 #define CHORALE_ENGINE_SESSION_REQUEST_VALIDATION_H_
 
@@ -11,7 +11,7 @@
 
 namespace chorale {
 
-// The context is checked in engine/session/request_preparation.h.
+// The functions do not validate the context; engine/session/request_preparation.h does.
 absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend);
 absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& config,

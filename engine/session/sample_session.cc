@@ -44,7 +44,7 @@ bool SampleSession::WaitsForReader() const {
          UnacknowledgedValues() >= environment().max_unacknowledged_values;
 }
 
-// No tile runs while the unacknowledged values have reached the limit. The steps of one tick exceed
+// Appends no tile once the unacknowledged values have reached the limit. The steps of a tick exceed
 // the limit by less than one step of one tile.
 void SampleSession::AppendTiles(std::vector<Slice>* slices) {
   int64_t allowance = environment().max_unacknowledged_values - UnacknowledgedValues();

@@ -12,15 +12,16 @@
 namespace chorale {
 
 struct SampleSlot : TileSlot<DecodeWork> {
-  std::vector<int32_t> order;  // [paths, T], or empty for the order given
-  int64_t delivered = 0;       // steps
+  std::vector<int32_t> order;  // [paths, T], or empty for the given order
+  int64_t delivered = 0;       // steps that the observer has received
 };
 
-// Draws tile by tile, several at a time, and passes each tick's values to the observer.
+// Draws several tiles at a time in their order, and passes the values of each tick to the observer.
+//
 // Thread contract: see Session.
 class SampleSession : public TiledSession<SampleSlot> {
  public:
-  // `request->seed` is not 0.
+  // REQUIRES: `request->seed` is not 0.
   SampleSession(CallStart start, const SessionEnvironment* environment,
                 std::shared_ptr<const SampleRequest> request,
                 std::shared_ptr<SampleObserver> observer);

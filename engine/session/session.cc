@@ -42,7 +42,7 @@ absl::Duration Session::TimeQueued(absl::Time now) const {
 
 void Session::Admit(std::vector<BufferPool::Lease> buffers, absl::Time now) {
   Require(state_ == State::kWaitingForAdmission, "a session is admitted once, after its context");
-  // A context that was resident from the start explains none of the wait.
+  // If the context was resident from the start, the whole wait counts as queued.
   queued_ = found_resident_ ? now - start_.arrival : TimeQueued(now);
   queue_clock_runs_ = false;
   admitted_at_ = now;

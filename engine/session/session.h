@@ -1,4 +1,4 @@
-// A request in flight: the part common to all kinds.
+// A request in flight: the common part of all kinds of requests.
 #ifndef CHORALE_ENGINE_SESSION_SESSION_H_
 #define CHORALE_ENGINE_SESSION_SESSION_H_
 
@@ -28,29 +28,29 @@
 
 namespace chorale {
 
-// The engine as sessions see it. Outlives every session.
+// The parts of the engine that sessions use. Outlives every session.
 struct SessionEnvironment {
   Backend* backend = nullptr;
   MetricsSink* metrics = nullptr;
   const Clock* clock = nullptr;
-  int64_t max_slices = 1;                 // most pieces of work that one tick advances
+  int64_t max_slices = 1;                 // maximum pieces of work per tick
   int64_t max_unacknowledged_values = 0;  // see Call::Acknowledge
 
-  // Runs `job` on the summary thread, then the continuation that it returned on the engine thread.
-  // Neither runs once the session has ended. All sessions share the summary thread, so a job should
-  // be short.
+  // Runs `job` on the summary thread, and then the returned continuation on the engine thread. Runs
+  // neither once the session has ended. All sessions share the summary thread, so jobs should be
+  // short.
   using Continuation = std::function<void()>;
   std::function<void(uint64_t session, std::shared_ptr<const CallControl> control,
                      std::function<Continuation()> job)>
       run_on_summary_thread;
-  // Whether a job that takes less than a millisecond may run on the engine thread instead: a few
-  // times in a tick, where a tick of another client's work would pass on the way to the summary
-  // thread and back.
+  // Returns true if a job of less than a millisecond may run on the engine thread instead. This is
+  // allowed a few times per tick, while a tick of another client's work would delay the return from
+  // the summary thread.
   std::function<bool()> may_summarise_at_once;
 };
 
-// How much a request asks for: estimated FLOPs, and values drawn, values with a density, or rows
-// predicted.
+// The work of a request: estimated FLOPs, and the values to draw, the values whose density is
+// computed, or the rows to predict.
 struct RequestedWork {
   WorkKind kind = WorkKind::kRows;
   double flops = 0;
@@ -64,18 +64,18 @@ struct CallStart {
   CallContext call;
 };
 
-// The life of a session:
+// A session passes through these states:
 //
-// clang-format off
-//   looking up ---> waiting for context ---> waiting for admission ---> encoding rows ---> running ---> complete
-//    (loader)           (pinned)                   (resident)             (buffers held)
+//   looking up ---> waiting for context ---> waiting for admission
+//    (loader)           (pinned)                   (resident)
+//     ---> encoding rows ---> running ---> complete
+//          (buffers held)
 //
-// clang-format on
-// From each state a session can end early: bad request, no room, cancelled, deadline, device
-// failed. A request that finds its context in memory skips the look-up. Warm is complete as soon as
-// its context is resident.
+// A session can end early in each state: the request is invalid, there is no space, the request is
+// cancelled or past its deadline, or the device has failed. A request whose context is in memory
+// skips the look-up. A WarmSession is complete as soon as its context is resident.
 //
-// Thread contract: made by any thread, then owned by the engine thread alone.
+// Thread contract: created by any thread, then owned by the engine thread.
 class Session {
  public:
   enum class State {
@@ -84,7 +84,7 @@ class Session {
     kWaitingForAdmission,
     kEncodingRows,
     kRunning,
-    kComplete,  // End is next
+    kComplete,  // next: End
   };
 
   Session(CallStart start, const SessionEnvironment* environment)
@@ -102,48 +102,50 @@ class Session {
   bool cancelled() const { return start_.control->cancelled; }
   State state() const { return state_; }
   int64_t acknowledged() const { return start_.control->acknowledged; }
-  // Whether another client's request took its place in the queue.
+  // Returns true if another client's request has taken the queue slot of this request.
   bool displaced() const { return start_.control->displaced; }
   const ContextCache::Pin& pin() const { return pin_; }
-  // REQUIRES: it has its context.
+  // REQUIRES: SetContext was called.
   const RegisteredContext& context() const { return *context_; }
 
   // --- Before admission, in this order --------------------------------------------------------
   void SetContext(PreparedRequest prepared, ContextCache::Pin pin);
-  // Call in every turn of the loop until admission; Moves on to waiting for
-  // admission once the context is resident, and measures the time spent waiting for room.
+  // Sets the state to kWaitingForAdmission once the context is resident, and measures the time
+  // spent waiting for space. Call it in each turn of the loop until admission.
   void CheckContext(absl::Time now);
-  // Time spent so far waiting to be looked up, for room or for admission, not for the context's
-  // data or encoding.
+  // Returns the time that the request has spent waiting for the look-up, for space or for
+  // admission. Excludes the time for reading and encoding its context.
   absl::Duration TimeQueued(absl::Time now) const;
-  // Tiles and buffer bytes that it needs at once.
+  // Returns the tiles, and the buffer bytes that the session needs at the same time.
   virtual TilePlan Plan() const { return TilePlan(); }
-  // All that it asks for, the encoding of its context and rows left out.
+  // Returns all work of the request, except encoding its context and its query rows.
   virtual RequestedWork Requested() const { return RequestedWork(); }
-  // `buffers` are those of Plan().ranges().
+  // Starts the session. `buffers` are the leases of Plan().ranges().
   void Admit(std::vector<BufferPool::Lease> buffers, absl::Time now);
 
   // --- While admitted -------------------------------------------------------------------------
-  // Appends the work to be advanced, the most urgent first, with the most steps that it can use
-  // now: 1 to Work::steps_at_this_cost.
+  // Appends the work that can be advanced, the most urgent first, each with the maximum number of
+  // steps that it can use now: 1 to Work::steps_at_this_cost.
   void AppendSlices(std::vector<Slice>* slices);
-  // Whether it has work, none of which is advanced before its caller acknowledges values.
+  // Returns true if the session has work, but can advance none of it until its caller acknowledges
+  // values.
   virtual bool WaitsForReader() const { return false; }
-  // Takes the results of the last tick; may reach kComplete.
+  // Takes the results of the last tick. May set the state to kComplete.
   void Collect(absl::Time now);
 
   // --- The end --------------------------------------------------------------------------------
-  // Frees work, buffers and pin. Derived classes free their work first.
+  // Frees work, buffers and pin. Derived classes first free their own work.
   virtual void ReleaseResources();
-  // Reports, and tells the caller how it ended. REQUIRES: called once, and holds no resources.
+  // Sends the report and the outcome to the caller. REQUIRES: not called before, and
+  // ReleaseResources was called.
   void End(absl::Status status, absl::Time now);
 
  protected:
   virtual void Deliver(absl::Status status, absl::Time now) = 0;
-  // Whether the session is complete once its context is resident.
+  // Returns true if the session is complete once its context is resident.
   virtual bool ContextIsEnough() const { return false; }
-  // Called once the rows are encoded: makes the first tiles. The three hooks for tiles do nothing
-  // in a session for which the context is enough.
+  // Creates the first tiles; called once the query rows are encoded. The default implementations of
+  // the three methods for tiles do nothing, for sessions whose ContextIsEnough returns true.
   virtual void Start() {}
   virtual void AppendTiles(std::vector<Slice>* slices) {}
   virtual void CollectTiles(absl::Time now) {}
@@ -158,15 +160,15 @@ class Session {
   // Reports results for the caller; see MetricsSink::Values.
   void ReportValues(WorkKind kind, int64_t count) const;
   Timings TimingsAt(absl::Time now) const;
-  // What its results are computed from. REQUIRES: it has its context.
+  // Returns the digests of dataset and model. REQUIRES: SetContext was called.
   Source source() const { return {context_->record.digest, context_->model->info.digest}; }
-  // Fills what all results have. REQUIRES: it has its context.
+  // Sets the fields that all results have. REQUIRES: SetContext was called.
   void Describe(absl::Time now, ResultBase* result) const {
     result->timings = TimingsAt(now);
     result->source = source();
     result->notes = notes_;
   }
-  // Answers a caller that waits for one reply: the error, or the described result.
+  // Passes the error, or the described result, to a caller that waits for a single response.
   template <typename Result>
   void Answer(const std::function<void(absl::StatusOr<Result>)>& done, absl::Status status,
               Result result, absl::Time now) const {
@@ -196,11 +198,11 @@ class Session {
 
   std::shared_ptr<const RegisteredContext> context_;
   int64_t target_rows_ = 0;
-  FeatureMatrix features_;  // until admission
+  FeatureMatrix features_;  // moved out at admission
   std::vector<ColumnNote> notes_;
-  // In this order: work uses rows, buffers and the pinned context.
+  // The order of these members matters: work uses rows, buffers and the pinned context.
   ContextCache::Pin pin_;
-  std::vector<BufferPool::Lease> buffers_;  // of the slots
+  std::vector<BufferPool::Lease> buffers_;  // one per slot
   BufferPool::Lease rows_buffer_;
   std::unique_ptr<RowsWork> rows_work_;
   std::shared_ptr<const EncodedRows> rows_;
@@ -209,7 +211,7 @@ class Session {
   bool queue_clock_runs_ = true;  // since arrival
   absl::Time queue_clock_since_;
   absl::Duration queued_;
-  bool restored_ = false;  // rather than encoded
+  bool restored_ = false;  // restored, not encoded
   std::optional<absl::Time> context_began_;
   std::optional<absl::Time> context_ready_;
   absl::Time admitted_at_ = absl::InfiniteFuture();

@@ -21,7 +21,7 @@ OrderAverage AverageOverOrders(absl::Span<const double> log_densities) {
   const double largest = *std::max_element(log_densities.begin(), log_densities.end());
   OrderAverage average;
   average.standard_error = std::numeric_limits<double>::quiet_NaN();
-  if (std::isinf(largest)) {  // all densities are zero: nothing to scale by
+  if (std::isinf(largest)) {  // all densities are zero; there is no scale
     average.log_mean = largest;
     if (n >= 2) average.standard_error = 0;
     return average;

@@ -38,7 +38,8 @@ TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t pa
     return TileBytes(backend, config, targets, tile_paths, work);
   };
   plan.tile_paths = std::min(paths, MostTilePaths(backend, targets, work));
-  // To run at all matters more than what a density gains from many tiles at once.
+  // If memory is short, a density uses smaller tiles: running at all is more important than the
+  // speed of many tiles at once.
   const int64_t fewest = work == WorkKind::kDensity
                              ? std::min(plan.tile_paths, backend.tile_paths())
                              : plan.tile_paths;

@@ -14,17 +14,18 @@
 
 namespace chorale {
 
-// Holds one tile at a time. Sessions that need more per tile derive from it.
+// A slot, which holds one tile at a time. Sessions with more data per tile derive from it.
 template <typename WorkType>
 struct TileSlot {
-  BufferPool::Lease buffer;        // empty on a backend that needs none
-  std::unique_ptr<WorkType> work;  // null when no tile is left for this slot
+  BufferPool::Lease buffer;        // empty if the backend needs none
+  std::unique_ptr<WorkType> work;  // null if no tile is left for this slot
   int64_t first_path = 0;
   int64_t paths = 0;
 };
 
-// Starts the next tile in a slot as soon as the slot's tile is done, so that memory does not grow
-// with the number of paths. `SlotType` is a TileSlot.
+// Starts the next tile in a slot as soon as the previous tile is done, so that memory does not grow
+// with the number of paths. `SlotType` is a TileSlot or derived from it.
+//
 // Thread contract: see Session.
 template <typename SlotType>
 class TiledSession : public Session {
@@ -57,10 +58,10 @@ class TiledSession : public Session {
   TiledSession(CallStart start, const SessionEnvironment* environment, WorkKind kind)
       : Session(std::move(start), environment), kind_(kind) {}
 
-  // Of the whole request. REQUIRES: the session has its context.
+  // Returns the number of paths of the whole request. REQUIRES: SetContext was called.
   virtual int64_t paths() const = 0;
-  // Makes the work for the slot's tile: first_path and paths are set, and `buffer` is the part of
-  // the slot's buffer that a tile of this size uses.
+  // Creates the work for the tile of a slot, whose first_path and paths are set. `buffer` is the
+  // part of the slot's buffer that a tile of this size uses.
   virtual void StartTile(SlotType* slot, PoolRange buffer) = 0;
 
   void Start() override {
@@ -72,7 +73,8 @@ class TiledSession : public Session {
     }
   }
 
-  // Drops the slot's work. Starts the next tile in it, or frees its buffer if none is left.
+  // Drops the work of the slot. Then starts the next tile in it, or frees its buffer if no tile is
+  // left.
   void StartNextTile(SlotType* slot) {
     slot->work.reset();
     if (next_tile_ == plan_.tiles) {
@@ -93,7 +95,7 @@ class TiledSession : public Session {
     }
   }
 
-  // Whether every tile was started and its results taken.
+  // Returns true if all tiles were started and their results taken.
   bool AllTilesTaken() const {
     return std::all_of(slots_.begin(), slots_.end(),
                        [](const SlotType& slot) { return slot.work == nullptr; });
