@@ -39,7 +39,8 @@ MetricsSink* NoMetrics() {
   return &sink;
 }
 
-// Null where no files are asked for, or none can be kept: they are only a cache.
+// Returns null if no files are requested, or if they cannot be kept. The engine works without
+// files, which are only a cache.
 std::unique_ptr<EncodedContexts> OpenEncodedContexts(const EngineOptions& options, Backend& backend,
                                                      ContextStore* store,
                                                      const ModelRegistry& models) {

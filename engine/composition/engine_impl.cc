@@ -31,7 +31,8 @@ std::string NotServed(const SkippedModel& model) {
   return absl::StrCat("model '", model.name, "' cannot be served: ", model.reason);
 }
 
-// Holds nothing of the engine but the inbox, which drops what comes after the engine has ended.
+// Refers only to the inbox of the engine, which drops commands that arrive after the engine has
+// ended.
 class CallHandle : public Call {
  public:
   CallHandle(std::shared_ptr<CallControl> control, std::shared_ptr<Inbox> inbox)
@@ -109,8 +110,8 @@ absl::Status EngineImpl::AddFirstModels(const std::vector<Model>& models) {
     ASSIGN_OR_RETURN(const ModelOutcome outcome,
                      models_->Find(model.name)->AddTo(backend_.get(), model));
     if (outcome.kind == ModelOutcome::Kind::kAdded) continue;
-    // From now on no request finds the model; the next one may be the default.
-    if (!models_->Skip(model.name, outcome.reason).ok()) {  // it is the last one
+    // From now on no request finds the model. The next model may become the default.
+    if (!models_->Skip(model.name, outcome.reason).ok()) {  // it is the last model
       return absl::UnavailableError(NotServed({model.name, outcome.reason}));
     }
   }
@@ -121,7 +122,7 @@ absl::Status EngineImpl::Start(const std::vector<Model>& models) {
   Notification started;
   absl::Status status;
   engine_thread_ = std::thread([&, this] {
-    // The backend is the engine thread's alone, from the first call on.
+    // From the first call on, only the engine thread uses the backend.
     status = AddFirstModels(models);
     const bool run = status.ok();
     started.Notify();
@@ -151,7 +152,8 @@ std::vector<ModelInfo> EngineImpl::Models() const {
   for (const auto& model : models_->models()) {
     infos.push_back(model->info);
     infos.back().is_default = infos.size() == 1;
-    // A context's size is rounded up layer by layer: many rows say what one takes.
+    // The size of a context is rounded up per layer. Therefore the size of one row is computed from
+    // many rows.
     constexpr int64_t kRows = 4096;
     infos.back().resident_bytes_per_row = backend_->ContextBytes(model->info.config, kRows) / kRows;
   }
@@ -161,7 +163,7 @@ std::vector<ModelInfo> EngineImpl::Models() const {
 absl::StatusOr<ModelOutcome> EngineImpl::AddModel(const Model& model) {
   if (draining_) return DrainingError();
   if (model.name.empty()) return absl::InvalidArgumentError("the model has no name");
-  // Before the weights take memory; Add looks once more.
+  // Checked before the weights use memory; Add checks again.
   if (models_->Find(model.name) != nullptr) {
     return absl::AlreadyExistsError(
         absl::StrCat("a model with the name '", model.name, "' is already served"));
@@ -173,7 +175,7 @@ absl::StatusOr<ModelOutcome> EngineImpl::AddModel(const Model& model) {
   done.Wait();
   if (!outcome.ok() || outcome->kind == ModelOutcome::Kind::kSkipped) return outcome;
   if (absl::Status status = models_->Add(served); !status.ok()) {
-    // Weights are the engine thread's to free.
+    // Only the engine thread may free weights.
     inbox_->Push(command::RetireModel{std::move(served)});
     return status;
   }

@@ -1,5 +1,5 @@
-// The engine as its callers see it: hands requests to the engine thread, blocking calls to the
-// store.
+// The implementation of Engine, which passes requests to the engine thread, and blocking calls to
+// the store.
 #ifndef CHORALE_ENGINE_COMPOSITION_ENGINE_IMPL_H_
 #define CHORALE_ENGINE_COMPOSITION_ENGINE_IMPL_H_
 
@@ -27,23 +27,24 @@
 
 namespace chorale {
 
-// Three threads: the engine thread runs the loop; the loader thread reads contexts from the store;
-// the summary thread turns mixtures into point predictions. Two more if encoded contexts are kept
-// as files: one reads them, one writes them.
+// The engine has three threads: the engine thread runs the loop, the loader thread reads contexts
+// from the store, and the summary thread computes marginal predictions from mixtures. If encoded
+// contexts are kept in files, two more threads read and write these files.
 //
-// A request whose context is in memory is checked and prepared by the calling thread, otherwise by
-// the loader thread, so the engine thread never waits for the disk or for a table.
+// If the context of a request is in memory, the calling thread validates and prepares the request.
+// Otherwise the loader thread does. So the engine thread waits neither for the disk nor for the
+// conversion of a table.
 //
-// Thread contract: as Engine says; Start and the destructor belong to one thread.
+// Thread contract: see Engine. One thread calls Start and the destructor.
 class EngineImpl : public Engine {
  public:
-  // `metrics` is not null, `encoded` may be.
+  // `metrics` must not be null; `encoded` may be null.
   EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> backend,
              std::unique_ptr<ContextStore> store, std::unique_ptr<ModelRegistry> models,
              std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics);
   ~EngineImpl() override;
 
-  // Hands the models to the backend and starts the engine thread. Errors are those of
+  // Adds the models to the backend and starts the engine thread. Returns the errors of
   // Engine::Create.
   absl::Status Start(const std::vector<Model>& models);
 
@@ -89,7 +90,7 @@ class EngineImpl : public Engine {
   absl::Status StoreHealth() const override { return store_->Health(); }
 
  private:
-  // `receiver` is the session's callback or observer.
+  // `receiver` is the callback or the observer of the session.
   template <typename SessionType, typename Request, typename Receiver>
   std::shared_ptr<Call> StartSession(CallContext call, Request request, Receiver receiver);
   std::shared_ptr<Call> Submit(std::unique_ptr<Session> session,
@@ -98,21 +99,21 @@ class EngineImpl : public Engine {
   void LookUp(uint64_t session, const std::string& client, std::shared_ptr<CallControl> control,
               const std::string& tenant, const std::string& context,
               std::shared_ptr<const Preparation> preparation);
-  // Of Start. The engine thread's.
+  // A part of Start. Engine thread.
   absl::Status AddFirstModels(const std::vector<Model>& models);
   void RequestRead(const std::shared_ptr<const RegisteredContext>& context);
   EngineLoop::FileAccess FileAccess();
   void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
                           std::function<SessionEnvironment::Continuation()> job);
-  // Keeps a dataset that was just stored in memory for its first request, if there is room.
-  // REQUIRES: ChangesOf is held.
+  // Keeps a dataset that was just stored in memory for its first request, if there is space.
+  // REQUIRES: the caller holds ChangesOf.
   void HoldRegistered(const ContextRecord& record, std::shared_ptr<const ServedModel> model,
                       const Dataset& dataset, FeatureTransform transform);
   ContextInfo InfoOf(ContextRecord record);
-  // 0 if the model is not served.
+  // Returns 0 if the model is not served.
   int64_t ResidentBytes(const std::string& model, int64_t rows);
-  // Held while a name changes in the store and in the registry. Otherwise the second half of a
-  // deletion could hit the next registration of the name.
+  // Returns the mutex to hold while a name changes in the store and in the registry. Without it,
+  // the second half of a deletion could affect the next registration of the name.
   Mutex& ChangesOf(const std::string& tenant, const std::string& name);
 
   const EngineOptions options_;
@@ -129,7 +130,7 @@ class EngineImpl : public Engine {
   std::atomic<int64_t> registration_limit_;
   std::atomic<int64_t> context_limit_{std::numeric_limits<int64_t>::max()};
   std::atomic<int64_t> buffer_limit_{std::numeric_limits<int64_t>::max()};
-  std::array<Mutex, 16> changes_;  // a name's is chosen by its hash
+  std::array<Mutex, 16> changes_;  // selected by the hash of the name
   ContextLoader loader_;
   std::unique_ptr<EncodedContexts> encoded_;  // null: no files
   SessionEnvironment environment_;

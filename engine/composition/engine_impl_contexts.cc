@@ -1,4 +1,4 @@
-// The methods of the engine for contexts.
+// The methods of EngineImpl for contexts.
 #include <random>
 #include <utility>
 
@@ -46,7 +46,7 @@ void EngineImpl::HoldRegistered(const ContextRecord& record,
                                 FeatureTransform transform) {
   if (record.dataset_bytes > options_.max_registered_bytes) return;
   absl::StatusOr<ContextData> data = MakeContextData(dataset, transform);
-  if (!data.ok()) return;  // the first request tells why
+  if (!data.ok()) return;  // the first request returns the error
   auto context = std::make_shared<RegisteredContext>();
   context->record = record;
   context->transform = std::move(transform);
@@ -79,7 +79,7 @@ Mutex& EngineImpl::ChangesOf(const std::string& tenant, const std::string& name)
 absl::Status EngineImpl::DeleteContext(const std::string& tenant, const std::string& name) {
   MutexLock lock(&ChangesOf(tenant, name));
   absl::Status deleted = store_->Delete(tenant, name);
-  // A call that failed may have deleted it all the same.
+  // A call that failed may nevertheless have deleted the context.
   const bool gone = deleted.ok() || absl::IsNotFound(store_->Get(tenant, name).status());
   if (gone) {
     registry_.Invalidate(tenant, name);

@@ -7,8 +7,8 @@
 namespace chorale {
 namespace {
 
-constexpr int64_t kKeptPart = 8;    // one of so many is kept
-constexpr int64_t kSmallPart = 32;  // a client's small requests hold one of so many at most
+constexpr int64_t kKeptPart = 8;    // 1/8 of both resources is kept
+constexpr int64_t kSmallPart = 32;  // the small requests of a client hold at most 1/32
 
 }  // namespace
 
@@ -150,7 +150,7 @@ bool Admission::FitsBeside(const Reservation& reserved, const Request& request, 
     return leaves_reserved ||
            (reserved.request.bytes <= all_but_kept && small_.bytes + bytes <= kept_bytes_);
   }
-  // What is kept is free, or held by those for whom it is.
+  // The kept slots are free, or held by small requests.
   const bool leaves_places = held_.places - small_.places + 1 <= limits_.max_running - kept_places_;
   if (!leaves_places) return false;
   if (bytes == 0) return true;
@@ -177,7 +177,7 @@ bool Admission::StartOne(Clients::iterator entry, bool behind, const Reservation
                         FitsBeside(reserved, *request, small) && start(request->id);
     if (!starts) {
       bytes_wait = bytes_wait || bytes > 0;
-      if (bytes == 0) return false;  // for want of a place, which the others need too
+      if (bytes == 0) return false;  // no slot is free, for any request
       continue;
     }
     waiting_of_.erase(request->id);

@@ -1,5 +1,6 @@
-// Which waiting requests may start: the buffer pool and the places of running requests, divided
-// fairly between clients. No threads, no clock, no memory of its own: it counts.
+// Decides which waiting requests may start. Divides the buffer pool and the slots of running
+// requests fairly between clients. Only does the accounting: it has no threads and no clock, and
+// owns no memory.
 #ifndef CHORALE_ENGINE_SCHEDULING_ADMISSION_H_
 #define CHORALE_ENGINE_SCHEDULING_ADMISSION_H_
 
@@ -18,26 +19,27 @@
 
 namespace chorale {
 
-// Dominant resource fairness (Ghodsi et al., NSDI 2011) over two resources, bytes of the buffer
-// pool and places of running requests. A client's usage is what it holds of the pool or of the
-// places, whichever is the larger part, by its weight. Its fair share of a resource is the part
-// that its weight has among the clients that hold or wait for something.
+// Implements dominant resource fairness (Ghodsi et al., NSDI 2011) over two resources: bytes of the
+// buffer pool, and slots of running requests (*places* in the code). The usage of a client is its
+// part of the bytes or its part of the slots, whichever is larger, divided by its weight. Its fair
+// share of a resource is its part of the weights of all clients that hold or wait for something.
 //
-//   1. The client with the least usage is served first; of a client's own requests, the oldest if
-//      it has waited for `patience`, then the one with the least work. A request that does not fit
-//      holds back only later ones of its client, and of those only the ones that need bytes.
-//   2. While a client with less usage waits, a client gets no more than its fair share. One request
-//      may always be larger than that, if its client holds nothing else.
-//   3. An eighth of both resources is kept for small requests: as long as those of a client hold no
-//      more than a thirty-second. So a small request starts at once, however much other clients
-//      hold, or larger requests of its own client. A request that needs more than the other seven
-//      eighths may use it as well.
-//   4. A request that has waited for `patience`, and is within its client's fair share or its
-//      client's only one, has what it needs reserved: others get what the pool has beyond that, and
-//      small ones also the eighth of rule 3. One request at a time, the one that has waited
-//      longest.
+//   1. The client with the least usage is served first. Of its requests, the oldest is served first
+//      if it has waited for `patience`; otherwise the request with the least work is. A request
+//      that does not fit delays only later requests of the same client that need bytes.
+//   2. While a client with less usage waits, a client gets no more than its fair share. A single
+//      request may exceed the fair share if its client holds nothing else.
+//   3. An eighth of both resources is kept for small requests. Requests of a client are small as
+//      long as they hold no more than a thirty-second together. So a small request starts at once,
+//      even if other clients, or larger requests of its own client, hold the rest. A request that
+//      needs more than seven eighths may also use this part.
+//   4. If a request has waited for `patience`, and it is within the fair share of its client or its
+//      client holds nothing else, its resources are reserved. Other requests then get only the
+//      resources beyond the reservation, and small requests also the eighth of rule 3. Only the
+//      request that has waited longest has a reservation.
 //
-// Nothing that runs is taken back here; StarvedClient and OverShare say who could give back.
+// Admission never ends a running request. StarvedClient and OverShare identify the clients whose
+// requests may be ended.
 //
 // Thread contract: not thread-safe; the engine thread owns every instance.
 class Admission {
@@ -50,26 +52,28 @@ class Admission {
 
   explicit Admission(const Limits& limits);
 
-  // A request of `work` FLOPs waits from `since` on for `bytes` of buffers and a place; bytes may
-  // be 0. REQUIRES: no request of this id waits or runs.
+  // Adds a request of `work` FLOPs that waits, from `since` on, for a slot and for `bytes` bytes of
+  // buffers, which may be 0. REQUIRES: no request with this id waits or runs.
   void Wait(uint64_t id, const ClientShare& share, double work, int64_t bytes, absl::Time since);
-  // A request no longer waits or runs. No-op for one that does neither.
+  // Removes a waiting or running request. No-op for any other id.
   void Remove(uint64_t id);
 
-  // Starts what may start, in the order of the rules. `start` takes the memory of the request:
-  // false if the pool has no ranges of these sizes, as when its free memory is in pieces; the
-  // request then waits on.
+  // Starts all requests that may start, in the order of the rules. `start` allocates the memory of
+  // the request. It returns false if the pool has no ranges of these sizes, for example because its
+  // free memory is fragmented; the request then continues to wait.
   void StartWhatFits(absl::Time now, absl::FunctionRef<bool(uint64_t id)> start);
 
-  // The client for which rule 4 reserves; null when there is none. Valid until the next change.
+  // Returns the client for which rule 4 reserves resources, or null. Valid until the next change.
   const std::string* StarvedClient(absl::Time now) const;
-  // Whether the client holds more than its fair share of bytes or of places, and another waits.
+  // Returns true if the client holds more than its fair share of bytes or slots, and another client
+  // waits.
   bool OverShare(absl::string_view client) const;
-  // The part of all weights that the client has among those that hold or wait, 0 to 1.
+  // Returns the client's part of the weights of all clients that hold or wait for something, 0 to
+  // 1. Returns 1 for an unknown client.
   double PartOf(absl::string_view client) const;
 
   int64_t waiting() const { return waiting_; }
-  // What the client that holds most has of the bytes or the places, whichever is more; 0 to 1.
+  // Returns the largest part of the bytes or of the slots that a client holds, 0 to 1.
   double largest_usage() const;
 
  private:
@@ -95,7 +99,7 @@ class Admission {
   struct Client {
     double weight = 1;
     Holding held;
-    Holding small;             // the part of `held` that started as small requests
+    Holding small;             // the part of `held` that started as small
     std::list<Request> queue;  // by work, then by arrival
   };
   using Clients = std::map<std::string, Client, std::less<>>;
@@ -105,34 +109,34 @@ class Admission {
     bool small = false;
   };
   struct Reservation {
-    const Client* client = nullptr;  // null: there is none
+    const Client* client = nullptr;  // null: no reservation
     Request request;
   };
 
   double Usage(const Client& client) const;
   double WeightOfAll() const;
   bool WithinShare(const Client& client, int64_t bytes) const;
-  // Whether a request for `bytes` is small; see rule 3.
+  // Returns true if a request for `bytes` is small; see rule 3.
   bool IsSmall(const Client& client, int64_t bytes) const;
   bool Entitled(const Client& client, int64_t bytes) const;
-  // The end of its queue if none waits.
+  // Returns the end of the queue if the queue is empty.
   static std::list<Request>::const_iterator OldestOf(const Client& client);
   Reservation Reserve(absl::Time now) const;
   bool FitsBeside(const Reservation& reserved, const Request& request, bool small) const;
-  // Starts the first request of the client that may; false if none may. `behind`: one with less
-  // usage waits for bytes.
+  // Starts the first request of the client that may start. Returns false if none may start.
+  // `behind`: another client with no more usage waits.
   bool StartOne(Clients::iterator client, bool behind, const Reservation& reserved, absl::Time now,
                 absl::FunctionRef<bool(uint64_t id)> start);
   void Forget(Clients::iterator client);
 
   const Limits limits_;
-  const int64_t kept_bytes_;  // of rule 3
+  const int64_t kept_bytes_;  // for small requests, see rule 3
   const int64_t kept_places_;
-  Clients clients_;  // that hold or wait
+  Clients clients_;  // clients that hold or wait for something
   std::unordered_map<uint64_t, Clients::iterator> waiting_of_;
   std::unordered_map<uint64_t, Running> running_of_;
-  Holding held_;   // by all
-  Holding small_;  // the part of it that started as small requests
+  Holding held_;   // by all clients
+  Holding small_;  // the part of `held_` that started as small
   int64_t waiting_ = 0;
 };
 

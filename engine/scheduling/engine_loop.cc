@@ -13,18 +13,20 @@
 namespace chorale {
 namespace {
 
-// The sum over all sessions takes longer than a tick of a few sessions.
+// The period of PublishBacklog, whose sum over all sessions takes longer than a tick of a few
+// sessions.
 constexpr absl::Duration kBacklogPeriod = absl::Milliseconds(100);
-// Ticks stay shared for this time after several clients had work: see TickPlan::Pick.
+// The time for which ticks stay short after several clients had work; see TickPlan::Pick.
 constexpr absl::Duration kSharedFor = absl::Milliseconds(100);
-// The most summaries per tick that the engine thread computes itself.
+// The maximum number of summaries per tick that the engine thread computes.
 constexpr int kMostAtOnce = 2;
 // The period in which waiting requests are checked if nothing else happens.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(250);
 // The period in which an idle device is checked.
 constexpr absl::Duration kDeviceCheckPeriod = absl::Seconds(1);
 
-// Ids of the cache's jobs and of sessions come from different counters.
+// Returns the flow of a job. The bit distinguishes ids of jobs from ids of sessions, which have
+// another counter.
 uint64_t JobFlow(uint64_t id) { return id | (uint64_t{1} << 63); }
 
 }  // namespace
@@ -88,7 +90,7 @@ void EngineLoop::Run() {
 
 void EngineLoop::EndSessions(absl::Time now) {
   for (auto it = sessions_.begin(); it != sessions_.end();) {
-    // A session that needs no more than its context ends here, so that Admit can use its room.
+    // A session for which the context is enough ends here, so that Admit can use its space.
     if (it->queued) it->session->CheckContext(now);
     NoteReader(&*it, now);
     std::optional<absl::Status> verdict = Verdict(*it, now);
@@ -185,7 +187,7 @@ void EngineLoop::CheckIdleDevice(absl::Time now) {
   if (absl::Status status = backend_->CheckDevice(); !status.ok()) Fail(status);
 }
 
-// No thread reads or writes the backend's memory any more when it is released.
+// Stops the files first, so that no thread accesses the backend's memory when it is released.
 void EngineLoop::ClearCache() {
   if (files_.stop) files_.stop();
   files_stopped_ = true;
@@ -254,7 +256,7 @@ void EngineLoop::GatherTasks(absl::Time now) {
           {.active = &active, .kind = slice.work->kind(), .context = &active.session->context()});
     }
   }
-  // Where decodes run in step, ticks are short as they are, and their ends cost more.
+  // If decodes run in step, ticks are already short, and the end of a tick costs more.
   shared_ = !decodes_in_step_ && now - shared_at_ < kSharedFor;
   summaries_at_once_ = 0;
 }

@@ -1,4 +1,4 @@
-// Which requests start, and which are refused because they would wait too long.
+// Starts requests, and rejects requests that would wait too long.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -15,9 +15,11 @@
 namespace chorale {
 namespace {
 
-// A rate that was measured under other load says little about this one.
+// The duration of load after which the measured rate is used: the rate under another load may
+// differ.
 constexpr absl::Duration kMeasured = absl::Seconds(1);
-// A stream that was not read for less may have a slow reader.
+// The minimum time for which a stream must be unread before it may be ended: a reader may only be
+// slow.
 constexpr absl::Duration kUnread = absl::Seconds(2);
 
 }  // namespace
@@ -70,7 +72,8 @@ bool EngineLoop::Start(uint64_t id, absl::Time now) {
 
 void EngineLoop::RefuseHopeless(absl::Time now) {
   if (unjudged_ == 0 || now - load_began_ < kMeasured) return;
-  std::vector<ActiveList::iterator> waiting;  // in the order in which a client's are served
+  // In the order in which the requests of a client are served.
+  std::vector<ActiveList::iterator> waiting;
   for (auto it = sessions_.begin(); it != sessions_.end(); ++it) {
     if (it->queued && it->waits) waiting.push_back(it);
   }

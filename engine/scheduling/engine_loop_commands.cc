@@ -1,4 +1,4 @@
-// The commands of other threads to the engine thread.
+// Handles the commands of other threads to the engine thread.
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -34,7 +34,7 @@ void EngineLoop::Handle(command::LookedUp& looked_up) {
     AttachContext(found->second, std::move(looked_up.prepared));
   } else if (looked_up.context != nullptr && looked_up.context->data != nullptr && failure_.ok() &&
              !stopping_) {
-    // No request waits any more, but the data makes the next try faster.
+    // No request waits any longer, but the data speeds up the next request.
     cache_.Acquire(looked_up.context, options_.clock->Now()).IgnoreError();
   }
 }

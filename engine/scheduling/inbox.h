@@ -21,28 +21,28 @@ namespace chorale {
 
 namespace command {
 
-// A new request. Without `prepared`, a LookedUp with its id follows.
+// A new request. Without `prepared`, a LookedUp with the id of the session follows.
 struct Submit {
   std::unique_ptr<Session> session;
   std::optional<absl::StatusOr<PreparedRequest>> prepared;
 };
-// A request that was refused before it was queued.
+// A request that was rejected before it was queued.
 struct Refuse {
   std::unique_ptr<Session> session;
   absl::Status status;
 };
-// The loader's answer for a request whose context was not in memory.
+// The response of the loader for a request whose context was not in memory.
 struct LookedUp {
   uint64_t session = 0;
   absl::StatusOr<PreparedRequest> prepared;
-  std::shared_ptr<const RegisteredContext> context;  // null when there is none
+  std::shared_ptr<const RegisteredContext> context;  // null if it was not loaded
 };
-// The loader's answer to ContextCache::TakeReads.
+// The response of the loader to ContextCache::TakeReads.
 struct DataRead {
   std::shared_ptr<const RegisteredContext> context;
   absl::StatusOr<ContextData> data;
 };
-// The answers to ContextCache::TakeFileTasks.
+// The responses to the tasks of ContextCache::TakeFileTasks.
 struct FileRead {
   std::shared_ptr<const RegisteredContext> context;
   absl::StatusOr<std::string> encoder_state;
@@ -59,15 +59,15 @@ struct LimitPools {
   int64_t context = 0;
   int64_t buffer = 0;
 };
-// Gives a model to the backend; `outcome` is that of Engine::AddModel. The pointers are valid until
-// `done` is notified.
+// Adds a model to the backend, and sets `outcome` to the result of Engine::AddModel. The pointers
+// are valid until `done` is notified.
 struct AddModel {
   const Model* model;
   ServedModel* served;
   absl::StatusOr<ModelOutcome>* outcome;
   Notification* done;
 };
-// The weights of a model that was removed go when nothing needs them any more.
+// Frees the weights of a removed model when nothing needs them any longer.
 struct RetireModel {
   std::shared_ptr<ServedModel> model;
 };
@@ -84,21 +84,21 @@ using Command = std::variant<command::Submit, command::Refuse, command::LookedUp
                              command::PurgeDeleted, command::LimitPools, command::AddModel,
                              command::RetireModel, command::Drain, command::Stop>;
 
-// A queue of commands, first in, first out. Thread-safe; one thread takes.
+// A first-in, first-out queue of commands. Thread-safe; only one thread calls Take.
 class Inbox {
  public:
   // `clock` is not owned.
   explicit Inbox(const Clock* clock) : clock_(clock) {}
 
-  // Dropped after Close.
+  // Drops the command after Close.
   void Push(Command command);
   // Wakes a waiting Take without a command.
   void Poke();
 
-  // Waits until there is a command, a poke, or `deadline` has passed; then appends all
-  // commands to `commands`.
+  // Waits until there is a command or a poke, or `deadline` has passed. Then appends
+  // all commands to `commands`.
   void Take(absl::Time deadline, std::vector<Command>* commands);
-  // Appends the remaining commands and drops later ones.
+  // Appends the remaining commands. Later commands are dropped.
   void Close(std::vector<Command>* commands);
 
  private:

@@ -54,7 +54,7 @@ void QueuePlaces::Free(Clients::iterator client, std::list<Place>::iterator plac
   client->second.places.erase(place);
   if (!client->second.places.empty()) return;
   weight_ -= client->second.weight;
-  if (clients_.size() == 1) weight_ = 0;  // no rounding error stays
+  if (clients_.size() == 1) weight_ = 0;  // discards rounding errors
   clients_.erase(client);
 }
 

@@ -1,4 +1,4 @@
-// The places of the queue, divided fairly between clients.
+// The slots of the queue (*places* in the code), divided fairly between clients.
 #ifndef CHORALE_ENGINE_SCHEDULING_QUEUE_PLACES_H_
 #define CHORALE_ENGINE_SCHEDULING_QUEUE_PLACES_H_
 
@@ -16,25 +16,24 @@
 
 namespace chorale {
 
-// A request holds a place from its arrival until it is admitted or ends. A client may take any that
-// is free. When none is, a client that holds less than its fair share displaces the youngest
-// request of the client that holds most of all beyond its own; others are refused. A fair share is
-// the part of all places that the client's weight has among the clients that hold any, at least one
-// place.
+// A request holds a slot from its arrival until it is admitted or ends. Any client may take a free
+// slot. If no slot is free, a client below its fair share takes the slot of the youngest request of
+// the client that is furthest above its fair share; requests of other clients are rejected. A fair
+// share is the client's part of the weights of all clients with slots, and at least one slot.
 //
 // Thread-safe.
 class QueuePlaces {
  public:
   explicit QueuePlaces(int64_t places) : places_(places) {}  // positive
 
-  // False if the request is refused. It displaces another by setting CallControl::displaced; that
-  // one's place is gone from then on.
+  // Takes a slot. Returns false if the request is rejected. If another request is displaced, sets
+  // its CallControl::displaced; that request no longer holds a slot.
   bool TryEnter(uint64_t id, const ClientShare& share, std::shared_ptr<CallControl> control);
-  // Gives the place back. No-op for a request that holds none, such as a displaced one.
+  // Releases the slot. No-op for a request without a slot, such as a displaced request.
   void Leave(uint64_t id);
 
   int64_t taken() const;
-  int64_t clients() const;  // that hold places
+  int64_t clients() const;  // with slots
 
  private:
   struct Place {
@@ -43,21 +42,22 @@ class QueuePlaces {
   };
   struct Client {
     double weight = 1;
-    std::list<Place> places;  // the youngest last
+    std::list<Place> places;  // the youngest is last
   };
   using Clients = std::map<std::string, Client>;
 
   double FairShare(double weight) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Frees a place for a client that now has `held`; false if it may displace none.
+  // Frees a slot for a client that holds `held` slots. Returns false if the client may displace no
+  // request.
   bool Displace(double weight, int64_t held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Free(Clients::iterator client, std::list<Place>::iterator place)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t places_;
   mutable Mutex mutex_;
-  Clients clients_ ABSL_GUARDED_BY(mutex_);  // that hold places
+  Clients clients_ ABSL_GUARDED_BY(mutex_);  // clients with slots
   std::unordered_map<uint64_t, Clients::iterator> client_of_ ABSL_GUARDED_BY(mutex_);
-  double weight_ ABSL_GUARDED_BY(mutex_) = 0;  // of the clients that hold places
+  double weight_ ABSL_GUARDED_BY(mutex_) = 0;  // of the clients with slots
 };
 
 }  // namespace chorale

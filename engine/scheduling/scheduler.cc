@@ -6,13 +6,13 @@
 
 namespace chorale {
 
-// Both orders are those of heaps: the front is the one to serve next.
+// Both orders are for heaps: the front is the next to be served.
 
-// A flow during one round of picking.
+// A flow in a round of picking.
 struct Scheduler::FlowContender {
-  double virtual_time = 0;  // including the steps picked for it in this round
+  double virtual_time = 0;  // includes the steps picked in this round
   uint64_t flow = 0;
-  size_t next = 0;  // candidate
+  size_t next = 0;  // next candidate
   size_t end = 0;
 
   bool operator<(const FlowContender& other) const {
@@ -21,9 +21,9 @@ struct Scheduler::FlowContender {
   }
 };
 
-// A client during one round of picking.
+// A client in a round of picking.
 struct Scheduler::ClientContender {
-  double virtual_time = 0;  // including the steps picked for it in this round
+  double virtual_time = 0;  // includes the steps picked in this round
   Clients::iterator client;
   std::vector<FlowContender> flows;  // a heap
 
@@ -97,7 +97,7 @@ std::vector<Scheduler::Pick> Scheduler::PickCandidates(absl::Span<const Candidat
   const double slices = static_cast<double>(
       std::min<int64_t>(limits.max_slices, static_cast<int64_t>(candidates.size())));
   std::vector<Pick> picks;
-  double step_flops = 0;  // of one step of each
+  double step_flops = 0;  // one step of each pick
   while (!heap.empty() && static_cast<int64_t>(picks.size()) < limits.max_slices) {
     if (!picks.empty() && static_cast<int64_t>(picks.size()) % limits.parallel == 0 &&
         limits.budget > 0 && step_flops >= limits.budget) {
@@ -138,13 +138,15 @@ void Scheduler::SetSteps(absl::Span<const Candidate> candidates, const Limits& l
                          std::vector<Pick>* picks) const {
   double weight = 0;
   for (const auto& client : picked) weight += client->second.weight;
-  // Of all work together, what a client must get a part of to have all that it can use.
+  // Returns the budget of the tick for which the client's share equals all operations that it can
+  // use.
   const auto enough_for = [weight](const Client& client) {
     return client.all_picked ? client.usable * weight / client.weight
                              : std::numeric_limits<double>::infinity();
   };
-  double enough = 0;  // for each client that can use less than its share of the budget
-  double behind = std::numeric_limits<double>::infinity();  // the least virtual time of those
+  double enough = 0;  // sufficient for each client that needs less than its share of the budget
+  // The least virtual time of the clients for which `enough` is sufficient.
+  double behind = std::numeric_limits<double>::infinity();
   for (const auto& client : picked) {
     const double all = enough_for(client->second);
     if (!limits.shorten || all >= limits.budget) continue;
@@ -178,7 +180,7 @@ std::vector<Scheduler::Pick> Scheduler::PickSlices(absl::Span<const Candidate> c
 
 void Scheduler::ForgetClients() {
   constexpr uint64_t kPeriod = 1024;     // rounds
-  constexpr size_t kMostClients = 4096;  // beyond these, what the idle ones had is forgotten
+  constexpr size_t kMostClients = 4096;  // above this number, all idle clients are removed
   if (round_ % kPeriod != 0) return;
   const bool too_many = clients_.size() > kMostClients;
   std::set<const Client*> with_flows;

@@ -1,4 +1,5 @@
-// How long a step takes on a device that steps all decodes together. No threads, no clock.
+// Estimates the duration of a step on a device that steps all decodes together. No threads, no
+// clock.
 #ifndef CHORALE_ENGINE_SCHEDULING_STEP_TIME_MODEL_H_
 #define CHORALE_ENGINE_SCHEDULING_STEP_TIME_MODEL_H_
 
@@ -9,21 +10,23 @@
 
 namespace chorale {
 
-// Keeps one time for each power of two of decodes: a few decodes leave such a device partly idle,
-// so their step time says little about that of many.
+// Keeps one time for each power of two of decodes. A few decodes leave such a device partly idle,
+// so their step time is not an estimate for many decodes.
 //
 // Thread contract: not thread-safe; the engine thread owns every instance.
 class StepTimeModel {
  public:
-  // `decodes` decodes took `steps` steps together in `time`. REQUIRES: both are positive.
+  // Observes that `decodes` decodes took `steps` steps together in `time`. REQUIRES: both numbers
+  // are positive.
   void Observe(int64_t decodes, int64_t steps, absl::Duration time);
 
-  // Time of one step of `decodes` decodes. If that number was not observed: of the next larger
-  // number that was, or else of the next smaller one. 0 before the first observation.
-  // REQUIRES: decodes > 0.
+  // Returns the time of one step of `decodes` decodes. If this number was not observed, returns the
+  // time of the next larger observed number, or else of the next smaller. Returns 0 before the
+  // first observation. REQUIRES: decodes > 0.
   absl::Duration StepTime(int64_t decodes) const;
 
-  // How many steps fit into `time`: at least 1; 1 before the first observation.
+  // Returns the number of steps that fit into `time`, at least 1. Returns 1 before the first
+  // observation.
   int64_t StepsWithin(int64_t decodes, absl::Duration time) const;
 
  private:
@@ -31,10 +34,10 @@ class StepTimeModel {
   std::array<double, kSizes> seconds_ = {};  // by the bits of the number of decodes; 0: unknown
 };
 
-// The time that the first of two parts took of `elapsed`, given the expected times of the first
-// (`expected`) and the second (`other`); 0: unknown. With both known it is split in proportion.
-// With one known, that part gets its expected time; the other part gets the rest, and at least
-// half.
+// Returns the time that the first of two parts took of `elapsed`. The expected times of the first
+// part (`expected`) and of the second part (`other`) may be 0: unknown. If both are known, the time
+// is divided in proportion. If one is known, that part gets its expected time, but at most half;
+// the other part gets the rest. If neither is known, each part gets half.
 absl::Duration SplitElapsed(absl::Duration elapsed, absl::Duration expected, absl::Duration other);
 
 }  // namespace chorale

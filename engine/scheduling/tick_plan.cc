@@ -8,9 +8,9 @@
 namespace chorale {
 namespace {
 
-// Ticks are this many times shorter while several clients have work in the engine, or a short
-// request beside a long request, and for a while after: the next request waits for the end of a
-// tick.
+// The factor by which ticks are shorter while several clients have work, or while a short request
+// runs next to a long request, and for some time afterwards. In short ticks, the next request waits
+// less for the end of the current tick.
 constexpr int kSharedTicks = 4;
 
 }  // namespace
@@ -45,11 +45,12 @@ absl::Span<const Slice> TickPlan::Pick(bool shared) {
   return slices_;
 }
 
-// The scheduler treats the short requests of a client as a separate client, which waits only for
-// its fair part of the work of the long requests. While a client has both, each has half of its
-// weight.
+// Halves the weights of a client that has both short and long requests. The scheduler treats the
+// short requests of a client as a separate client, so that they wait only for their fair part of
+// the work of the long requests.
 void TickPlan::HalveWeightsOfTwoLanes() {
-  absl::flat_hash_map<absl::string_view, std::array<bool, 2>> lanes;  // of a client: long, short
+  // For each client: whether it has long requests, and whether it has short requests.
+  absl::flat_hash_map<absl::string_view, std::array<bool, 2>> lanes;
   for (const Task& task : tasks_) lanes[task.share->client][task.is_short ? 1 : 0] = true;
   for (size_t i = 0; i < tasks_.size(); ++i) {
     const auto& [has_long, has_short] = lanes[tasks_[i].share->client];
@@ -65,14 +66,15 @@ Scheduler::Limits TickPlan::LimitsOfTick(bool shared) const {
       .tick = tick,
       .shorten = !decodes_in_step_,
       .parallel = decodes_in_step_ ? options_.max_slices_per_tick : backend_->info().threads};
-  // If slices run in parallel, one long slice would leave threads idle at the end of the tick.
+  // If slices run in parallel, a single long slice would leave threads idle at the end of the tick.
   if (!decodes_in_step_) {
     limits.longest = 2 * limits.budget / static_cast<double>(limits.max_slices);
   }
   return limits;
 }
 
-// All decodes get the number of steps that fit into the time that other slices leave of the tick.
+// Gives all decodes the number of steps that fits into the time that other slices leave of the
+// tick.
 void TickPlan::EqualizeDecodeSteps() {
   double other_flops = 0;
   int64_t decodes = 0;

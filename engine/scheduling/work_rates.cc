@@ -7,7 +7,7 @@ namespace chorale {
 void WorkRates::Rate::Observe(double tick_flops, absl::Duration time) {
   const double tick_seconds = absl::ToDoubleSeconds(time);
   if (!(tick_flops > 0) || !(tick_seconds > 0)) return;
-  const double kept = std::exp(-tick_seconds);  // after a second of work, 1/e
+  const double kept = std::exp(-tick_seconds);  // 1/e after a second of work
   flops = kept * flops + tick_flops;
   seconds = kept * seconds + tick_seconds;
 }

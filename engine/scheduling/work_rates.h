@@ -1,4 +1,4 @@
-// How fast the backend works now, to tell how long the work that was accepted will take.
+// The present speed of the backend, from which the duration of accepted work is estimated.
 #ifndef CHORALE_ENGINE_SCHEDULING_WORK_RATES_H_
 #define CHORALE_ENGINE_SCHEDULING_WORK_RATES_H_
 
@@ -6,22 +6,23 @@
 
 namespace chorale {
 
-// FLOPs of decodes and of other work. The two are apart because a decode step does fewer FLOPs a
-// second than anything else where it is bound by memory.
+// FLOPs of decodes and of other work. They are separate because a decode step that is bound by
+// memory does fewer FLOPs per second than other work.
 struct FlopsOfTick {
   double decode = 0;
   double other = 0;
 };
 
-// The mean rates of about the last second of work, whose older ticks count exponentially less. A
-// rate depends on how much runs together, so it is right for the load that there is.
+// The mean rates of about the last second of work, with exponentially smaller weights for older
+// ticks. A rate depends on the amount of work that runs together, so it is valid only for the
+// present load.
 class WorkRates {
  public:
-  // A tick did this in `decode_time` plus `other_time`.
+  // Observes a tick with this work, which took `decode_time` and `other_time`.
   void Observe(const FlopsOfTick& flops, absl::Duration decode_time, absl::Duration other_time);
 
-  // Zero before anything was observed. A kind of work that was never observed goes as fast as the
-  // other kind.
+  // Returns the time of work; zero before the first observation. A kind of work that was never
+  // observed is assumed to have the rate of the other kind.
   absl::Duration TimeOf(const FlopsOfTick& flops) const;
 
  private:
