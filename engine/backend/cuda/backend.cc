@@ -31,7 +31,7 @@
 namespace chorale::cuda {
 namespace {
 
-// Thread contract: that of Backend.
+// Thread contract: see Backend.
 class Backend : public chorale::Backend {
  public:
   Backend(std::unique_ptr<Device> device, std::string cublaslt)
@@ -43,7 +43,8 @@ class Backend : public chorale::Backend {
     const kernels::cuda::DeviceProperties& gpu = device_->properties();
     return absl::StrCat("cuda ", gpu.name, ", ", gpu.multiprocessors, " multiprocessors");
   }
-  // Tiles beyond what keeps every multiprocessor busy make a step longer, and nothing cheaper.
+  // More tiles than keep all multiprocessors busy would make a step longer, without lowering its
+  // cost per tile.
   TickPolicy tick_policy() const override {
     return {.max_slices = 2 * static_cast<int64_t>(device_->properties().multiprocessors),
             .target_tick = absl::Milliseconds(4),
@@ -90,7 +91,7 @@ class Backend : public chorale::Backend {
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     const KernelShape shape = ShapeOf(model.config);
-    // First: no library helps a model that neither form takes.
+    // Checked first, because no library helps if neither form supports the model.
     RETURN_IF_ERROR(shape.Check(model.config, device_->properties().shared_bytes_per_block));
     if (!shape.fused) RETURN_IF_ERROR(OpenGemms(model.config));
     ASSIGN_OR_RETURN(std::shared_ptr<const DeviceModel> added,
@@ -149,7 +150,7 @@ class Backend : public chorale::Backend {
   KernelShape ShapeOf(const ModelConfig& config) const {
     return {config, device_->properties().shared_bytes_per_block};
   }
-  // Opens cuBLASLt, unless it is open. Unavailable, saying what to do, when it cannot be used.
+  // Opens cuBLASLt, unless it is open. Returns Unavailable, with the remedy, if it cannot be used.
   absl::Status OpenGemms(const ModelConfig& config);
   absl::Status CheckRoom(const DeviceModel& model) const;
   void Decode(std::vector<DeviceSlice<DecodeWork>> slices);
@@ -158,7 +159,7 @@ class Backend : public chorale::Backend {
   const std::unique_ptr<Device> device_;
   const std::string cublaslt_;                         // see BackendOptions
   std::unique_ptr<kernels::cuda::GemmLibrary> gemms_;  // null until a model needs it
-  // A model stays until it is removed: graphs know it by its address.
+  // Models remain here until they are removed, because graphs identify a model by its address.
   std::vector<std::shared_ptr<const DeviceModel>> models_;
   DecodeRunner decode_runner_;
 };
@@ -206,14 +207,16 @@ absl::Status Backend::CheckDevice() {
   return device_->status();
 }
 
-// What these ask of the GPU runs ahead of the decodes, on the same stream: a step is bounded, for a
-// context of 65,536 rows to about a millisecond, to several for wide models, so that no decode
-// waits for a whole context; and kernels that fill the GPU would gain nothing from a second stream.
+// Enqueues all work except decodes, before the decodes and on the same stream. Steps are bounded,
+// so no decode waits for a whole context: with a context of 65,536 rows, a step takes about a
+// millisecond, or several in a wide model. A second stream would not help, because these kernels
+// fill the GPU.
 void Backend::RunRows(const std::vector<DeviceSlice<Launchable>>& slices) {
   for (const auto& [work, steps] : slices) work->Run(steps, device_->launch_workspace());
 }
 
-// A pool in which nothing of this model could ever run is found when the server starts.
+// Checks that no pool is too small for any work of the model, so that the error occurs when the
+// model is added.
 absl::Status Backend::CheckRoom(const DeviceModel& model) const {
   const ModelConfig& config = model.config();
   const int64_t tile =
@@ -239,7 +242,7 @@ absl::Status Backend::CheckRoom(const DeviceModel& model) const {
   return absl::OkStatus();
 }
 
-// One model after the other; the order within a model is that of the slices.
+// Decodes one model after the other. Within a model, the order of the slices is kept.
 void Backend::Decode(std::vector<DeviceSlice<DecodeWork>> slices) {
   while (!slices.empty()) {
     const DeviceModel* const model = &slices.front().work->model();

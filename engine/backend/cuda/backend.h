@@ -1,6 +1,7 @@
-// The backend for a machine with a GPU: bfloat16 operands and float32 sums on tensor cores, K/V in
-// the GPU's memory, tiles of all sessions stepped together. Each row is encoded once. The part of a
-// row encoder that works on whole columns runs on the host, in float32.
+// The backend for a machine with a GPU. It computes bfloat16 operands with float32 sums on tensor
+// cores, keeps K/V in the GPU's memory, and steps the tiles of all sessions together. Each row is
+// encoded once. The host computes the part of a row encoder that processes whole columns, in
+// float32.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_
 
@@ -15,13 +16,13 @@ namespace chorale::cuda {
 
 struct BackendOptions {
   MemoryBudget memory;
-  // The file of cuBLASLt, which models of the unfused form need (KernelShape). Empty: where the
-  // system's loader or CUDA's usual folder has it. Opened when the first such model is added.
+  // The file of cuBLASLt, which models of the unfused form need (KernelShape). If empty, the
+  // system's loader or CUDA's usual folder provides it. Opened when the first such model is added.
   std::string cublaslt = {};
 };
 
-// Unavailable when there is no GPU that can be used; ResourceExhausted, with the numbers, when it
-// has too little free memory; InvalidArgument for negative sizes.
+// Opens the GPU. Returns Unavailable if there is no usable GPU, ResourceExhausted with the sizes if
+// its free memory is too small, and InvalidArgument for negative sizes.
 absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOptions& options);
 
 }  // namespace chorale::cuda

@@ -1,4 +1,4 @@
-// Copies of contexts between the GPU and the host.
+// Copies contexts between the GPU and the host.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_CONTEXT_COPY_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_CONTEXT_COPY_H_
 
@@ -11,8 +11,8 @@
 
 namespace chorale::cuda {
 
-// A step copies for less than a millisecond, so that decodes run between the steps of a large
-// context.
+// A step takes less than a millisecond, so that decodes run between the steps of a large context.
+//
 // Thread contract: engine thread only.
 class ContextCopy : public Work, public Launchable {
  public:
@@ -38,7 +38,7 @@ class ContextCopy : public Work, public Launchable {
 
  private:
   static constexpr int64_t kStepBytes = 32 << 20;
-  // In one second the bus transfers about 50 GB and the kernels compute about 100 TFLOP.
+  // In a second, the bus transfers about 50 GB, and the kernels compute about 100 TFLOP.
   static constexpr double kFlopsOfByte = 2'000;
 
   int64_t next_bytes() const { return std::min(kStepBytes, kv_.bytes - copied_); }

@@ -13,11 +13,12 @@ namespace {
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
-// Graphs for more than this are recorded when they are first needed.
+// Prepare records graphs for up to this number of tiles. Larger graphs are recorded when they are
+// needed.
 constexpr int64_t kPreparedTiles = 512;
 
-// The number of tiles that a graph is recorded for: 1, 2, 3, 4, 6, 8, 12, 16, ... A few surplus
-// tiles that do nothing cost less than a graph for every number.
+// Returns the number of tiles of the graph for `tiles` tiles: 1, 2, 3, 4, 6, 8, 12, 16, ... A few
+// idle tiles cost less than a graph for each number.
 int64_t RecordedTiles(int64_t tiles) {
   for (int64_t power = 1;; power *= 2) {
     if (tiles <= power) return power;
@@ -25,12 +26,13 @@ int64_t RecordedTiles(int64_t tiles) {
   }
 }
 
-// Rows of the shortest context whose keys can have that many splits.
+// Returns the rows of the shortest context whose keys can have this number of splits.
 constexpr int64_t ContextOfSplits(int64_t splits) {
   return splits * kernels::cuda::kMinSplitKeyBlocks * kernels::cuda::kKeyBlockKeys;
 }
 
-// The same for contexts: rounded up to a power of two of splits.
+// Returns the rows of the context for which a graph is recorded. Its number of splits is a power of
+// two.
 int64_t RecordedContext(int64_t largest_context) {
   int64_t splits = 1;
   while (splits < kernels::cuda::MaxContextSplits(largest_context)) splits *= 2;
@@ -51,7 +53,7 @@ void DecodeRunner::Prepare(const DeviceModel& model) {
 
 void DecodeRunner::Run(const std::vector<Slice>& slices) {
   const DecodeWorkspace workspace(slices.front().work->model(), device_.launch_workspace());
-  const int64_t most = workspace.most_tiles() / 2 + 1;  // so that rounding up still fits
+  const int64_t most = workspace.most_tiles() / 2 + 1;  // so that the rounded number also fits
   for (size_t first = 0; first < slices.size(); first += most) {
     const size_t count = std::min<size_t>(most, slices.size() - first);
     RunBatch(std::vector<Slice>(slices.begin() + first, slices.begin() + first + count), workspace);

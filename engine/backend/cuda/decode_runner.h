@@ -1,4 +1,5 @@
-// Steps tiles of any sessions and contexts together, each step a CUDA graph.
+// Steps the tiles of all sessions and contexts of a model together. A CUDA graph executes each
+// step.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DECODE_RUNNER_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DECODE_RUNNER_H_
 
@@ -15,11 +16,12 @@
 
 namespace chorale::cuda {
 
-// One step of all tiles is one graph: embed, all layers, head and draw, next position. A graph is
-// recorded for a model, a number of tiles (rounded up; surplus tiles are idle) and, where few tiles
-// leave multiprocessors free, the number of splits of the context's keys (a power of two). That is
-// about a hundred graphs for each model; those that usual requests need are recorded when the model
-// is added. The host does not take part between the steps of a batch.
+// A step of all tiles is one graph: embedding, all layers, head and draw, next position. A graph is
+// recorded for a model, a number of tiles (rounded up; the additional tiles are idle) and a number
+// of splits of the context's keys. Keys have several splits, a power of two, only if the tiles are
+// too few for all multiprocessors. A model has about a hundred graphs; the graphs for usual
+// requests are recorded when the model is added. The host is not involved between the steps of a
+// batch.
 //
 // Thread contract: engine thread only.
 class DecodeRunner {
@@ -28,23 +30,24 @@ class DecodeRunner {
 
   explicit DecodeRunner(Device& device) : device_(device), graphs_(device) {}
 
-  // Returns when all steps are done or the device has failed. REQUIRES: all slices have one model,
-  // and none has more steps than DecodeWork::steps_left.
+  // Returns when all steps are done, or the device has failed. REQUIRES: all slices have the same
+  // model, and no slice has more steps than DecodeWork::steps_left.
   void Run(const std::vector<Slice>& slices);
 
-  // Records the model's graphs. REQUIRES: the launch workspace holds a tile of the model
-  // (DecodeWorkspace), and the model outlives this object or is forgotten.
+  // Records the graphs of the model. REQUIRES: the launch workspace has space for a tile of the
+  // model (DecodeWorkspace), and the model outlives this object or is forgotten.
   void Prepare(const DeviceModel& model);
-  // Frees the model's graphs. REQUIRES: none of them runs.
+  // Frees the graphs of the model. REQUIRES: none of these graphs is running.
   void Forget(const DeviceModel& model) { graphs_.Forget(model); }
 
  private:
-  // Run divides the slices by the tiles that the workspace holds, RunBatch their steps by the
-  // outputs that it holds; RunSteps uploads the tiles, runs the steps and downloads their outputs.
+  // Run divides the slices into batches whose tiles fit into the workspace, and RunBatch divides
+  // their steps into batches whose outputs fit. RunSteps uploads the tiles, runs the steps and
+  // downloads the outputs.
   void RunBatch(const std::vector<Slice>& slices, const DecodeWorkspace& workspace);
   void RunSteps(const std::vector<Slice>& slices, const DecodeWorkspace& workspace);
-  // Uploads the descriptors of the slices' tiles, then of idle tiles up to `recorded`. Returns the
-  // bytes of the slices' outputs.
+  // Uploads the descriptors of the slices' tiles, followed by idle tiles up to `recorded`. Returns
+  // the bytes of the slices' outputs.
   int64_t UploadTiles(const std::vector<Slice>& slices, int64_t recorded,
                       const DecodeWorkspace& workspace);
   kernels::cuda::Graph* GraphFor(const DeviceModel& model, int64_t tiles, int64_t largest_context,
@@ -54,7 +57,7 @@ class DecodeRunner {
 
   Device& device_;
   GraphCache graphs_;
-  // Host copies; members only to reuse their capacity.
+  // Copies on the host; members only to reuse their capacity.
   std::vector<char> tiles_;
   std::vector<char> outputs_;
 };

@@ -17,9 +17,10 @@
 
 namespace chorale::cuda {
 
-// What a batch of steps of one tile outputs: device memory, and the same layout on the host.
+// The outputs of a batch of steps of one tile. They have the same layout in device memory and on
+// the host.
 struct StepOutputsLayout {
-  // `components` is 0 where no mixtures are kept.
+  // `components` is 0 if no mixtures are kept.
   StepOutputsLayout(int64_t steps, int64_t paths, int64_t components);
 
   ArenaArray<double> log_densities;  // [steps, paths]
@@ -28,7 +29,8 @@ struct StepOutputsLayout {
   int64_t bytes = 0;
 };
 
-// One tile; DecodeRunner advances it.
+// A single tile, which DecodeRunner advances.
+//
 // Thread contract: engine thread only.
 class DecodeWork : public chorale::DecodeWork {
  public:
@@ -48,7 +50,7 @@ class DecodeWork : public chorale::DecodeWork {
   int64_t paths() const { return spec_.tile.paths; }
   int64_t steps_left() const { return targets_ - steps_done_; }
 
-  // Descriptors for the next `steps` steps, whose outputs go to `outputs`, device memory.
+  // Return the descriptors of the next `steps` steps. `outputs` is device memory for their outputs.
   kernels::cuda::Tile NextTile() const;
   kernels::cuda::PathTile NextPathTile(int64_t steps, char* outputs) const;
 
@@ -61,12 +63,12 @@ class DecodeWork : public chorale::DecodeWork {
   const DeviceModel& model_;
   const int64_t targets_;  // T
   const PathBufferLayout layout_;
-  char* const memory_;       // the range of the buffer pool
+  char* const memory_;       // range of the buffer pool
   uint16_t* const context_;  // K and V
   int64_t steps_done_ = 0;
   std::vector<float> values_;          // [T, paths]
   std::vector<double> log_densities_;  // [T, paths]
-  Mixtures mixtures_;                  // [T * paths] when kept
+  Mixtures mixtures_;                  // [T * paths] if kept
 };
 
 }  // namespace chorale::cuda

@@ -13,7 +13,8 @@ using kernels::cuda::kTileRows;
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
-// All steps of a tile that keeps no mixtures, or one step with its mixtures.
+// Returns the bytes for all steps of a tile that keeps no mixtures, or for one step with its
+// mixtures, whichever is larger.
 int64_t OutputsBytes(const KernelShape& shape) {
   return std::max(StepOutputsLayout(kMostBatchSteps, kTilePaths, 0).bytes,
                   StepOutputsLayout(1, kTilePaths, shape.components).bytes);
@@ -43,7 +44,7 @@ DecodeWorkspace::DecodeWorkspace(const DeviceModel& model, const LaunchWorkspace
 
 int64_t DecodeWorkspace::TileBytes(const DeviceModel& model) {
   const KernelShape& shape = model.shape();
-  constexpr int64_t kArrays = 5;  // each is padded to kAlignment, whatever the number of tiles
+  constexpr int64_t kArrays = 5;  // each is padded to kAlignment for any number of tiles
   return static_cast<int64_t>(sizeof(Tile) + sizeof(PathTile)) + TileRowBytes(shape) +
          OutputsBytes(shape) + model.layer_form().ScratchBytes() + kArrays * kAlignment;
 }

@@ -1,4 +1,4 @@
-// How the launch workspace is divided while tiles of one model decode.
+// The layout of the launch workspace while tiles of one model are decoded.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DECODE_WORKSPACE_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DECODE_WORKSPACE_H_
 
@@ -13,10 +13,11 @@
 
 namespace chorale::cuda {
 
-// Steps whose outputs fit in the workspace; fewer for tiles that keep mixtures.
+// The maximum number of steps whose outputs fit into the workspace. Tiles that keep mixtures have
+// fewer.
 inline constexpr int64_t kMostBatchSteps = 32;
 
-// Tile and PathTile of every tile of a launch, next to each other so that one copy uploads both.
+// Tile and PathTile of all tiles of a launch. They are adjacent, so that one copy uploads both.
 struct LaunchTilesLayout {
   explicit LaunchTilesLayout(int64_t count);
 
@@ -25,23 +26,23 @@ struct LaunchTilesLayout {
   int64_t bytes = 0;
 };
 
-// Device memory.
+// All addresses are device memory.
 class DecodeWorkspace {
  public:
   // REQUIRES: memory.bytes >= TileBytes(model).
   DecodeWorkspace(const DeviceModel& model, const LaunchWorkspace& memory);
 
-  // Bytes that one tile needs, padding included.
+  // Returns the bytes that one tile needs, with padding.
   static int64_t TileBytes(const DeviceModel& model);
 
-  // The tiles of a launch of `count`, at most most_tiles().
+  // Returns the tiles of a launch of `count` tiles, at most most_tiles().
   TileSet Set(int64_t count, int64_t largest_context) const;
 
   int64_t most_tiles() const { return most_tiles_; }
   char* tiles() const { return tiles_.At(memory_.memory); }      // a LaunchTilesLayout
-  char* outputs() const { return outputs_.At(memory_.memory); }  // of one tile after the other
+  char* outputs() const { return outputs_.At(memory_.memory); }  // tile after tile
   int64_t outputs_bytes() const { return outputs_bytes_; }
-  // For Forward: what it needs of one tile, for each of them.
+  // Returns the scratch memory for Forward: the ScratchBytes of LayerForm for each tile.
   LaunchWorkspace scratch() const;
 
  private:

@@ -16,7 +16,7 @@ using kernels::cuda::Tile;
 
 namespace {
 
-// On average: a target and a buffer token of each path.
+// Returns the average rows of a row tile: a query row and a buffer token of each path.
 double RowsOfTile(int64_t paths, size_t path_tiles) {
   return 2 * static_cast<double>(paths) / static_cast<double>(path_tiles);
 }
@@ -50,9 +50,9 @@ DensityWork::DensityWork(DensitySpec spec, Device& device)
   UploadRowTiles(device);
 }
 
-// A kernel finds the value of a tile's path p at values[position * tile.paths + p], and stores its
-// results at [(position - first_emitted) * tile.paths + p]. In the arrays of all paths the rows of
-// positions are longer, so every position gets pointers of its own.
+// A kernel reads the value of path p of a tile from values[position * tile.paths + p], and stores
+// its results at [(position - first_emitted) * tile.paths + p]. The arrays contain the paths of all
+// tiles, so the row of a position is longer. Therefore each position has its own pointers.
 void DensityWork::UploadRowTiles(Device& device) {
   const ResidentContext& context = *spec_.tile.context;
   const int64_t all_paths = spec_.tile.paths;

@@ -1,4 +1,4 @@
-// Log-densities of forced values, in one pass over the layers.
+// Log-densities of forced values, computed in one pass over the layers.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DENSITY_WORK_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DENSITY_WORK_H_
 
@@ -17,9 +17,9 @@
 
 namespace chorale::cuda {
 
-// A tile of rows for each position of each tile of paths, all at once, where decode takes one
-// position after another. Kernels and the order of all sums are the same, so that a density has the
-// bits of a decode with the same values.
+// Processes one row tile for each position of each tile of paths. All positions are processed
+// together; a decode processes them one after the other. Kernels and the order of all sums are the
+// same, so a density has the bits of a decode with the same values.
 class DensityWork : public chorale::DensityWork, public Launchable {
  public:
   DensityWork(DensitySpec spec, Device& device);
@@ -40,17 +40,18 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   const DeviceModel& model_;
   const int64_t targets_;  // T
   const PathBufferLayout layout_;
-  char* const memory_;  // the range of the buffer pool
+  char* const memory_;  // range of the buffer pool
   const std::vector<PathRange> path_tiles_;
-  LayerSchedule schedule_;  // in tiles of rows
+  LayerSchedule schedule_;  // in row tiles
   TileSet set_;
   std::vector<double> log_densities_;  // [T, paths]
-  std::vector<float> raw_mixtures_;    // [T, paths, 3, M] when kept, until they are collected
-  Mixtures mixtures_;                  // [T * paths] when kept
+  std::vector<float> raw_mixtures_;    // [T, paths, 3, M] if kept; emptied by Collect
+  Mixtures mixtures_;                  // [T * paths] if kept
 };
 
-// Most paths of a density over so many targets: a tile has a row tile for each target, and there
-// should be two for each of the multiprocessors, in up to 16 tiles.
+// Returns the maximum number of paths of a density over `targets` query rows. A tile of paths has a
+// row tile for each query row. There should be two row tiles per multiprocessor, in at most 16
+// tiles of paths.
 int64_t DensityPaths(int64_t targets, int multiprocessors);
 
 }  // namespace chorale::cuda

@@ -1,4 +1,4 @@
-// A slice (engine/backend/backend.h) of work that is known to be this backend's.
+// A slice (engine/backend/backend.h) whose work belongs to this backend.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DEVICE_SLICE_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DEVICE_SLICE_H_
 

@@ -34,7 +34,7 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
   uint16_t* const keys = device.ContextAt(kv);
   std::vector<Tile> tiles = TilesOfRows(rows_, keys, rows_);
   for (size_t i = 0; i < tiles.size(); ++i) {
-    tiles[i].groups = kernels::cuda::kTileGroups;  // also to fill the last key block
+    tiles[i].groups = kernels::cuda::kTileGroups;  // all groups, to fill the last key block
     tiles[i].first_row = static_cast<int32_t>(i * kTileRows);
     tiles[i].encode_rows =
         static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - tiles[i].first_row));
@@ -84,7 +84,7 @@ int64_t EncodeWork::RunFitTasks(int64_t max_steps, const Device& device) {
   return steps;
 }
 
-// Encodings become x in place. The memory of q is free until then and holds y.
+// Converts the encodings to x in place. The memory of q is not used until then, and holds y.
 void EncodeWork::Embed(const TileSet& set, RowRange tiles, const LaunchWorkspace& launch) {
   const int64_t first = tiles.first * kTileRows;
   const int64_t rows = std::min(tiles.rows * kTileRows, rows_ - first);

@@ -15,9 +15,9 @@
 
 namespace chorale::cuda {
 
-// Thread contract: engine thread only.
+// The last phase is PreAttention of layer L - 1, because nothing reads the output of a context row.
 //
-// Its last phase is PreAttention of layer L - 1: nothing reads a context row's output.
+// Thread contract: engine thread only.
 class EncodeWork : public chorale::EncodeWork, public Launchable {
  public:
   EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
@@ -41,11 +41,11 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
   const int64_t rows_;
 
   FeatureMatrix features_;              // emptied after phase 0
-  std::vector<float> y_;                // likewise
+  std::vector<float> y_;                // emptied after phase 0
   std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
   std::shared_ptr<const RowEncoderState> encoder_state_;
   LayerSchedule fit_schedule_;  // of the fit
-  LayerSchedule schedule_;      // in tiles
+  LayerSchedule schedule_;      // of the layers, in tiles
   const RowsWorkspaceLayout layout_;
   const TileSet set_;
 };

@@ -1,8 +1,8 @@
-// The stages of the model on tiles of rows: each is one or a few launches on the device's stream.
-// What a phase (encode, decode, teacher forcing, prediction) does reads as a list of these.
+// The stages of the model on tiles of rows. Each stage is one or a few launches on the stream of
+// the device. Encoding, decoding, densities and predictions are sequences of these stages.
 //
-// A row's result never depends on which other rows are launched with it. Errors are kept by the
-// device (Device::Check).
+// The result of a row does not depend on the other rows of a launch. The device keeps errors
+// (Device::Check).
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_FORWARD_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_FORWARD_H_
 
@@ -15,15 +15,15 @@
 
 namespace chorale::cuda {
 
-// What lies between two kernels, like the partial results of split attention, is in the part of the
-// launch workspace that is handed to it. Immutable.
+// Stages keep the data between two kernels, such as the partial results of split attention, in
+// `scratch`, a part of the launch workspace. Immutable.
 class Forward {
  public:
   // REQUIRES: scratch.bytes >= model.layer_form().ScratchBytes().
   Forward(const DeviceModel& model, const LaunchWorkspace& scratch)
       : model_(model), form_(model.layer_form()), scratch_(scratch) {}
 
-  // x of targets and buffer tokens; of rows [first_row, first_row + rows) of `encodings`.
+  // Compute x of query rows and buffer tokens of paths, or of rows [0, rows) of `encodings`.
   void EmbedPaths(const TileSet& set) const;
   void EmbedRows(const TileSet& set, const float* encodings, int64_t rows, const float* offset,
                  const float* y) const;

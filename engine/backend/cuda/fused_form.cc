@@ -17,7 +17,7 @@ using kernels::cuda::kTileRows;
 using kernels::cuda::KvSplit;
 using kernels::cuda::LayerPart;
 
-// Adds weight tiles, and the same as wgmma tiles if the device has wgmma.
+// Adds weight tiles and, if the device has wgmma, the same weights as wgmma tiles.
 void AddWeightTiles(const std::vector<uint16_t>& tiles, bool has_wgmma, WeightBlob& blob,
                     const uint16_t** weight_tiles, const uint16_t** wgmma_tiles) {
   blob.Add(tiles, weight_tiles);
@@ -79,7 +79,7 @@ void FusedForm::PreAttention(int64_t layer, const TileSet& set,
   LaunchLayer(LayerPart::kPreAttention, layer, set, {});
 }
 
-// As many tiles at a time as there is room for their partials.
+// Divides the tiles into parts whose partial results fit into the scratch memory.
 void FusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
                                 const LaunchWorkspace& scratch) const {
   const bool last = layer + 1 == shape_.layers;

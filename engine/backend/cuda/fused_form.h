@@ -1,4 +1,4 @@
-// The fused form: all of a layer but attention in one kernel (kernels/cuda/layer/layer.h).
+// The fused form: one kernel computes a layer except its attention (kernels/cuda/layer/layer.h).
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_FUSED_FORM_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_FUSED_FORM_H_
 
@@ -39,7 +39,7 @@ class FusedForm : public LayerForm {
   void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const override;
 
  private:
-  // Partial results of attention, as in AttentionParams.
+  // Partial results of attention; see AttentionParams.
   struct Partials {
     kernels::cuda::KvSplit split = kernels::cuda::KvSplit::kSingle;
     float* o = nullptr;
@@ -47,7 +47,7 @@ class FusedForm : public LayerForm {
   };
 
   Partials Attend(int64_t layer, const TileSet& set, const LaunchWorkspace& scratch) const;
-  // `layer`: as in PreAttention and AttentionAndMlp.
+  // `layer` is the layer of PreAttention or AttentionAndMlp.
   void LaunchLayer(kernels::cuda::LayerPart part, int64_t layer, const TileSet& set,
                    const Partials& partials) const;
 

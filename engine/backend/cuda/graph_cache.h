@@ -19,7 +19,7 @@ class GraphCache {
   struct Key {
     const DeviceModel* model = nullptr;
     int64_t tiles = 0;
-    int64_t splits = 0;  // of each tile, see LayerForm::SplitsOfTile
+    int64_t splits = 0;  // splits per tile, see LayerForm::SplitsOfTile
 
     auto operator<=>(const Key&) const = default;
   };
@@ -29,17 +29,17 @@ class GraphCache {
   GraphCache(const GraphCache&) = delete;
   GraphCache& operator=(const GraphCache&) = delete;
 
-  // The graph of `key`. If there is none, records the launches that `launch` enqueues. Null if the
-  // device has failed.
+  // Returns the graph of `key`. If there is none, records the launches that `launch` enqueues.
+  // Returns null if the device has failed.
   kernels::cuda::Graph* FindOrRecord(const Key& key, absl::FunctionRef<void()> launch);
-  // Frees the graphs of a model. REQUIRES: none of them runs.
+  // Frees the graphs of a model. REQUIRES: none of these graphs is running.
   void Forget(const DeviceModel& model);
 
  private:
   void Free(kernels::cuda::Graph* graph);
 
   Device& device_;
-  std::map<Key, kernels::cuda::Graph*> graphs_;  // null where recording failed
+  std::map<Key, kernels::cuda::Graph*> graphs_;  // null if recording failed
 };
 
 }  // namespace chorale::cuda

@@ -13,7 +13,7 @@
 namespace chorale::cuda {
 namespace {
 
-constexpr int32_t kHiddenStep = 64;  // of the unfused form
+constexpr int32_t kHiddenStep = 64;  // unfused form
 
 bool FitsFused(const kernels::cuda::ModelShape& shape, int shared_bytes) {
   if (shape.width > kernels::cuda::kLargestWidth ||

@@ -1,5 +1,5 @@
-// A model's sizes as the kernels have them, and the form of its layers (LayerForm) that follows
-// from them.
+// The sizes of a model in the kernels, and the form of its layers (LayerForm) that follows from
+// them.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_KERNEL_SHAPE_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_KERNEL_SHAPE_H_
 
@@ -11,24 +11,24 @@
 
 namespace chorale::cuda {
 
-// Heads narrower than 16, and a `hidden` of the unfused form that is no multiple of 64, are padded
-// with zeros.
+// Heads narrower than 16 are padded with zeros. In the unfused form, `hidden` is padded with zeros
+// to a multiple of 64.
 struct KernelShape : kernels::cuda::ModelShape {
-  // The form is fused where a block of the device, with `shared_bytes` of shared memory, holds the
-  // rows of such a layer and head. So it depends on the model's sizes and on the kind of device
-  // alone.
+  // Selects the fused form if a block of the device, with `shared_bytes` of shared memory, holds
+  // the rows of the layer and of the head. So the form depends only on the sizes of the model and
+  // on the kind of device.
   KernelShape(const ModelConfig& config, int shared_bytes);
 
-  // InvalidArgument for a shape that the kernels are not built for, or for which a block of the
-  // device has too little shared memory in both forms.
+  // Returns InvalidArgument if the kernels do not support the shape, or if the shared memory of a
+  // block of the device is too small for both forms.
   absl::Status Check(const ModelConfig& config, int shared_bytes) const;
 
   int64_t ContextElements(int64_t rows) const;                    // of one layer, bf16
   int64_t BufferElements(int64_t capacity, int64_t paths) const;  // of one layer, bf16
 
   int32_t layers = 0;    // L
-  bool fused = true;     // FusedForm, else UnfusedForm
-  int32_t q_stride = 0;  // elements from a row's q to the next one's; unfused: K and V follow it
+  bool fused = true;     // FusedForm if true, else UnfusedForm
+  int32_t q_stride = 0;  // stride of q in elements; unfused: q, K and V
 };
 
 }  // namespace chorale::cuda

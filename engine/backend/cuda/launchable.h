@@ -1,4 +1,4 @@
-// Work that advances by launches on the device's stream.
+// Work that is advanced by launches on the stream of the device.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_LAUNCHABLE_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_LAUNCHABLE_H_
 
@@ -12,10 +12,10 @@ namespace chorale::cuda {
 class Launchable {
  public:
   virtual ~Launchable() = default;
-  // Enqueues up to max_steps steps, at least one, and does not wait for them.
-  // REQUIRES: the work is not done.
+  // Enqueues at least one and at most max_steps steps, and does not wait for them. REQUIRES: the
+  // work is not done.
   virtual void Run(int64_t max_steps, const LaunchWorkspace& launch) = 0;
-  // Called once the device has finished what Run enqueued: the downloaded results are there.
+  // Takes the downloaded results. Called once the device has completed the launches of Run.
   virtual void Collect() {}
 };
 

@@ -1,5 +1,5 @@
-// The two forms in which the layers and the head of a model run on the device. FusedForm and
-// UnfusedForm implement them; KernelShape selects the form of a model.
+// The interface of the two forms in which the layers and the head of a model run on the device.
+// FusedForm and UnfusedForm implement it; KernelShape selects the form of a model.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_LAYER_FORM_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_LAYER_FORM_H_
 
@@ -12,11 +12,12 @@
 
 namespace chorale::cuda {
 
-// One form of one model, with the weights that it reads. Immutable once Prepare has returned OK.
+// One form of one model, with its weights. Immutable once Prepare has returned OK.
 //
 // Launches go to the stream of the device, which keeps their errors. A launch keeps intermediate
-// results in `scratch`, which holds at least ScratchBytes() bytes: with more, it takes more tiles
-// at a time. The results of a row depend neither on that nor on the other rows of a launch.
+// results in `scratch`, which has at least ScratchBytes() bytes. With more memory, a launch
+// processes more tiles at a time. The results of a row depend neither on this number nor on the
+// other rows of a launch.
 class LayerForm {
  public:
   virtual ~LayerForm() = default;
@@ -25,27 +26,28 @@ class LayerForm {
   virtual std::string name() const = 0;
   virtual std::string kv_format() const = 0;
 
-  // Called once, when the weights are on the device, and before any launch.
+  // Prepares the form. Called once, when the weights are on the device, before any launch.
   virtual absl::Status Prepare() = 0;
 
-  // Tiles that all kernels of a layer can take in one launch.
+  // Returns the maximum number of tiles that all kernels of a layer can process in one launch.
   virtual int64_t most_tiles() const = 0;
-  // Bytes of scratch memory for one tile.
+  // Returns the bytes of scratch memory for one tile.
   virtual int64_t ScratchBytes() const = 0;
-  // Partial results of each tile in a launch of AttentionAndMlp: 1, or one for each split of the
-  // largest context.
+  // Returns the number of partial results of each tile in a launch of AttentionAndMlp: 1, or the
+  // number of splits of the largest context.
   virtual int64_t SplitsOfTile(int64_t tiles, int64_t largest_context,
                                const LaunchWorkspace& scratch) const = 0;
 
-  // x = LN1(x + P x); Q, and K and V into the context or the buffers. For layer 0: AttentionAndMlp
-  // does it for each later layer.
+  // Computes x = LN1(x + P x) and Q of `layer`, and stores K and V in the context or the buffers.
+  // Called only for layer 0; AttentionAndMlp includes it for later layers.
   virtual void PreAttention(int64_t layer, const TileSet& set,
                             const LaunchWorkspace& scratch) const = 0;
-  // Attention, output projection and MLP of `layer`; then PreAttention(layer + 1), unless `layer`
-  // is the last.
+  // Computes attention, output projection and MLP of `layer`, and then PreAttention(layer + 1),
+  // unless `layer` is the last.
   virtual void AttentionAndMlp(int64_t layer, const TileSet& set,
                                const LaunchWorkspace& scratch) const = 0;
-  // Of the targets of paths: values and log-densities. Of other rows: mixtures [count, 64, 3, M].
+  // Computes values and log-densities for the query rows of paths, and mixtures [count, 64, 3, M]
+  // for other rows.
   virtual void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const = 0;
 };
 

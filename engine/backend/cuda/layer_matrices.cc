@@ -17,7 +17,7 @@ LayerMatrices::LayerMatrices(const LayerWeights& weights, const ModelConfig& con
     return kernels::cuda::PadHeadOutputs(Matrix{w, out_width, d}, head_dim, shape.head_dim);
   };
   Matrix wq = heads(weights.wq, config.n_heads * head_dim);
-  // Scores come out in units of log 2, ready for the exponential.
+  // Scores are then in units of log 2, as the exponential requires.
   const double scale = std::numbers::log2e / std::sqrt(static_cast<double>(head_dim));
   for (float& w : wq.values) w = static_cast<float>(w * scale);
   feature = {weights.feature, d, d};

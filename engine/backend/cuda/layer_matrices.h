@@ -1,5 +1,5 @@
-// The matrices of a layer with heads padded and the scale of scores multiplied in, as both forms
-// have them.
+// The matrices of a layer for both forms, with padded heads and with the scale of the scores
+// multiplied into Wq.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_LAYER_MATRICES_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_LAYER_MATRICES_H_
 
@@ -13,7 +13,7 @@ struct LayerMatrices {
   LayerMatrices(const LayerWeights& weights, const ModelConfig& config, const KernelShape& shape);
 
   kernels::cuda::Matrix feature;     // P
-  kernels::cuda::Matrix projection;  // Wq over Wk over Wv; scores come out in units of log 2
+  kernels::cuda::Matrix projection;  // Wq over Wk over Wv; scores are in units of log 2
   kernels::cuda::Matrix out;         // Wo
   kernels::cuda::Matrix up;          // W1
   kernels::cuda::Matrix down;        // W2

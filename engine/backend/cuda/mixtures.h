@@ -1,4 +1,4 @@
-// Mixtures that the head computed, on the host.
+// The mixtures that the head has computed, in host memory.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_MIXTURES_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_MIXTURES_H_
 
@@ -10,7 +10,7 @@
 
 namespace chorale::cuda {
 
-// In float64, from the head's output [rows, 3, M] f32.
+// Converts the output of the head, [rows, 3, M] f32, to float64.
 class Mixtures {
  public:
   Mixtures() = default;

@@ -21,8 +21,8 @@ std::unique_ptr<LayerForm> MakeLayerForm(const Model& model, const KernelShape& 
   return std::make_unique<UnfusedForm>(model, shape, *products, device, blob);
 }
 
-// A block of the device has the shared memory that the row encoder's kernels need. That it has what
-// layers and head need is known from KernelShape.
+// Checks that a block of the device has enough shared memory for the kernels of the row encoder.
+// KernelShape checks this for layers and head.
 absl::Status CheckSharedMemory(const DeviceRowEncoder& encoder, const Device& device) {
   const int shared_bytes = device.properties().shared_bytes_per_block;
   if (encoder.shared_bytes() <= shared_bytes) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// A model's weights on the GPU, in the form that the kernels read, and the layouts that follow.
+// A model's weights on the GPU in the form that the kernels read, and the resulting layouts.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_MODEL_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_MODEL_H_
 
@@ -20,12 +20,13 @@ namespace chorale::cuda {
 // Immutable and thread-safe.
 class DeviceModel : public BackendModel {
  public:
-  // ResourceExhausted when the weights do not fit, or the device has too little shared memory for
-  // the row encoder. A model of the unfused form needs `products`, which must outlive it, and has
-  // the errors of PlanGemm. REQUIRES: KernelShape::Check is OK for the model on the device.
+  // Uploads the weights of a model. Returns ResourceExhausted if the weights do not fit, or if the
+  // shared memory of the device is too small for the row encoder. A model of the unfused form needs
+  // `products`, which must outlive it, and also returns the errors of PlanGemm. REQUIRES:
+  // KernelShape::Check returns OK for the model on this device.
   static absl::StatusOr<std::shared_ptr<const DeviceModel>> Create(
       const Model& model, Device& device, kernels::cuda::GemmLibrary* products);
-  // Gives its memory back to the device.
+  // Returns the memory to the device.
   ~DeviceModel() override;
 
   const ModelConfig& config() const override { return config_; }
@@ -33,8 +34,9 @@ class DeviceModel : public BackendModel {
   std::string kv_format() const override { return layer_form_->kv_format(); }
   const KernelShape& shape() const { return shape_; }
   const LayerForm& layer_form() const { return *layer_form_; }
-  const float* y_weight() const { return y_weight_; }  // [D], device
-  // [2 + K, D], device: added to an encoding for its role: target, context, or buffer position.
+  const float* y_weight() const { return y_weight_; }  // [D], device memory
+  // The offsets that are added to an encoding for its role (query row, context, or buffer
+  // position): [2 + K, D], device memory.
   const float* offsets() const { return offsets_; }
   const float* context_offset() const { return offsets_ + shape_.width; }
   const DeviceRowEncoder& row_encoder() const { return *row_encoder_; }

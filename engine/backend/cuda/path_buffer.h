@@ -1,5 +1,5 @@
-// The range of the buffer pool that belongs to a decode's tile of paths, or to all tiles of paths
-// of a density, and how it is divided.
+// The layout of the range of the buffer pool that belongs to a decode's tile of paths, or to all
+// tiles of paths of a density.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_PATH_BUFFER_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_PATH_BUFFER_H_
 
@@ -15,21 +15,22 @@
 
 namespace chorale::cuda {
 
-// A density may have several tiles of paths; `paths` is then the sum of theirs. `kv` and `order`
-// hold one tile after the other: a tile's part begins at its first path times kv_path_elements or
-// T. In `values`, `densities` and `mixtures` the row of a position spans the paths of all tiles.
+// A density may have several tiles of paths; `paths` is then the sum of their paths. `kv` and
+// `order` contain the tiles one after the other: the part of a tile begins at its first path times
+// kv_path_elements or T. In `values`, `densities` and `mixtures`, the row of a position contains
+// the paths of all tiles.
 struct PathBufferLayout {
   enum class Use { kDecode, kDensity };
   PathBufferLayout(const KernelShape& shape, int64_t targets, int64_t paths, Use use);
 
-  // Positions in the buffer: T - 1, since no row attends to the value at the last position.
+  // Positions in the buffer: T - 1, because no row attends to the value at the last position.
   int64_t capacity = 0;
   int64_t kv_path_elements = 0;  // of one path, in all layers
   ArenaArray<uint16_t> kv;       // per tile: [L] layers of BufferElements(capacity, paths) bf16
   ArenaArray<float> values;      // [T, paths]
   ArenaArray<int32_t> order;     // [paths, T]
 
-  // Density only: one row tile for each position of each tile of paths.
+  // Only for a density: one row tile for each position of each tile of paths.
   int64_t row_tiles = 0;
   ArenaArray<float> x;                             // [row_tiles, 64, D]
   ArenaArray<uint16_t> q;                          // [row_tiles, 64, KernelShape::q_stride] bf16
@@ -41,26 +42,26 @@ struct PathBufferLayout {
   int64_t bytes = 0;
 };
 
-// Paths of one tile.
+// The paths of one tile.
 struct PathRange {
   int64_t first = 0;  // a multiple of kTilePaths
   int64_t paths = 0;
 };
 std::vector<PathRange> TilesOfPaths(int64_t paths);
 
-// The fields of Tile and PathTile that are the same at every position of a tile of paths; `values`
-// as it is at position 0. `memory` is the range of the buffer pool; `context` is the context's K
-// and V. Both are device memory.
+// Return the fields of Tile and PathTile that are the same at every position of a tile of paths;
+// `values` is set for position 0. `memory` is the range of the buffer pool, and `context` the K and
+// V of the context. Both are device memory.
 kernels::cuda::Tile TileOfPaths(const PathBufferLayout& layout, char* memory, uint16_t* context,
                                 int64_t context_rows, PathRange paths);
 kernels::cuda::PathTile PathTileOf(const PathBufferLayout& layout, char* memory,
                                    const TileSpec& spec, PathRange paths);
 
-// Uploads spec.order and the values to force, [T, paths]; either may be empty.
+// Uploads spec.order and the forced values, [T, paths]. Both may be empty.
 void UploadTile(const PathBufferLayout& layout, char* memory, const TileSpec& spec,
                 const std::vector<float>& values, Device& device);
 
-// Ends the process if the spec breaks its contract.
+// Ends the process if the spec violates its contract.
 void RequireTile(const TileSpec& tile, int64_t most_paths);
 
 }  // namespace chorale::cuda

@@ -1,4 +1,4 @@
-// Point predictions.
+// Marginal predictions.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_PREDICT_WORK_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_PREDICT_WORK_H_
 
@@ -33,9 +33,9 @@ class PredictWork : public chorale::PredictWork, public Launchable {
   const DeviceModel& model_;
   LayerSchedule schedule_;  // in tiles
   const RowsWorkspaceLayout layout_;
-  char* const memory_;  // the range of the buffer pool
+  char* const memory_;  // range of the buffer pool
   const TileSet set_;
-  std::vector<float> raw_mixtures_;  // [rows, 3, M], until they are collected
+  std::vector<float> raw_mixtures_;  // [rows, 3, M]; emptied by Collect
   Mixtures mixtures_;
 };
 

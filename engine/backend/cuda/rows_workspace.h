@@ -1,5 +1,6 @@
-// The memory for rows that do not belong to paths, and how it is divided: the rows of a context
-// that is being encoded (a range of the encode pool), or of point predictions (of the buffer pool).
+// The layout of the memory for rows that do not belong to paths: the rows of a context that is
+// being encoded (a range of the encode pool), or of marginal predictions (a range of the buffer
+// pool).
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_ROWS_WORKSPACE_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_ROWS_WORKSPACE_H_
 
@@ -27,7 +28,7 @@ struct RowsWorkspaceLayout {
   int64_t bytes = 0;
 };
 
-// Bytes of the encoded rows of a request, [T, D] f32.
+// Returns the bytes of the encoded query rows of a request, [T, D] f32.
 int64_t RowsBytes(const KernelShape& shape, int64_t rows);
 
 }  // namespace chorale::cuda

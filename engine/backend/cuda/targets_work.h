@@ -1,4 +1,4 @@
-// Encodes the target rows of a request.
+// Encodes the query rows of a request.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_TARGETS_WORK_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_TARGETS_WORK_H_
 
@@ -13,7 +13,7 @@
 
 namespace chorale::cuda {
 
-// Row encodings of targets, [T, D] f32 in the buffer pool.
+// The encodings of the query rows, [T, D] f32 in the buffer pool.
 class EncodedTargets : public chorale::EncodedRows {
  public:
   EncodedTargets(int64_t rows, const float* encodings) : rows_(rows), encodings_(encodings) {}
@@ -43,7 +43,7 @@ class EncodeTargetsWork : public chorale::RowsWork, public Launchable {
   const std::shared_ptr<const ResidentContext> context_;
   const DeviceModel& model_;
   const FeatureMatrix features_;
-  float* const encodings_;  // [T, D], device
+  float* const encodings_;  // [T, D], device memory
   LayerSchedule schedule_;  // one phase
 };
 

@@ -1,4 +1,4 @@
-// Tiles of a launch and their rows, all in device memory.
+// The tiles of a launch and their rows, in device memory.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_TILE_SET_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_TILE_SET_H_
 
@@ -12,12 +12,12 @@ namespace chorale::cuda {
 
 struct TileSet {
   kernels::cuda::Tile* tiles = nullptr;      // [count]
-  kernels::cuda::PathTile* paths = nullptr;  // [count]; null for rows that are not of paths
+  kernels::cuda::PathTile* paths = nullptr;  // [count]; null for rows that do not belong to paths
   float* x = nullptr;                        // [count, 64, D] f32
   uint16_t* q = nullptr;                     // [count, 64, KernelShape::q_stride] bf16
   int32_t count = 0;
   int64_t largest_context = 0;  // rows
-  bool encodes = false;         // rows of one context that is being encoded
+  bool encodes = false;         // true for rows of a context that is being encoded
 
   TileSet Part(const KernelShape& shape, int64_t first, int64_t part_count) const {
     const int64_t row = first * kernels::cuda::kTileRows;
@@ -31,13 +31,13 @@ struct TileSet {
   }
 };
 
-// Bytes of x and q of one tile.
+// Returns the bytes of x and q of one tile.
 inline int64_t TileRowBytes(const KernelShape& shape) {
   return kernels::cuda::kTileRows * (shape.width * static_cast<int64_t>(sizeof(float)) +
                                      shape.q_stride * static_cast<int64_t>(sizeof(uint16_t)));
 }
 
-// Bytes of the partial result of attention of one split of one tile.
+// Returns the bytes of the partial result of attention for one split of one tile.
 inline int64_t PartialBytes(const KernelShape& shape) {
   const int64_t elements =
       int64_t{kernels::cuda::kTileRows} * (shape.query_width() + 2 * shape.heads);

@@ -43,8 +43,8 @@ UnfusedForm::UnfusedForm(const Model& model, const KernelShape& shape,
       device_(device),
       weights_(model, shape, blob) {}
 
-// An algorithm of another version of the library may sum in another order, and in principle another
-// process may have found other ones.
+// Identifies the library and the order of its sums. Another version of the library may sum in
+// another order, and another process may select other algorithms.
 std::string UnfusedForm::kv_format() const {
   return absl::StrCat(library_.description(), ", sums ", absl::Hex(gemms_.bits, absl::kZeroPad16));
 }
@@ -55,8 +55,8 @@ int64_t UnfusedForm::LaunchTiles(const LaunchWorkspace& scratch) const {
   return std::min(gemms_.most_tiles, scratch.bytes / ScratchBytes());
 }
 
-// Splits pay while there are fewer blocks than multiprocessors: with a block for each, what splits
-// write and read again costs more than their idle share.
+// Divides keys into splits only if there are fewer blocks than multiprocessors. With more blocks,
+// writing and reading the partial results would cost more time than the idle multiprocessors.
 int64_t UnfusedForm::SplitsOfTile(int64_t tiles, int64_t largest_context,
                                   const LaunchWorkspace& scratch) const {
   const int64_t in_launch = std::min(tiles, LaunchTiles(scratch));
@@ -70,7 +70,7 @@ int64_t UnfusedForm::SplitsOfTile(int64_t tiles, int64_t largest_context,
 template <typename Part>
 void UnfusedForm::ForParts(const TileSet& set, const LaunchWorkspace& scratch,
                            const Part& part) const {
-  // As equal as can be: a few tiles alone would take nearly as long as many.
+  // The parts are as equal as possible, because a few tiles take nearly as long as many tiles.
   const int64_t parts = CeilDiv(int64_t{set.count}, LaunchTiles(scratch));
   const int64_t part_tiles = parts == 0 ? 0 : CeilDiv(int64_t{set.count}, parts);
   for (int64_t first = 0; first < set.count; first += part_tiles) {
@@ -87,7 +87,7 @@ void UnfusedForm::PreAttention(int64_t layer, const TileSet& set,
   });
 }
 
-// All parts have the splits of the first: a graph that is recorded knows its number alone.
+// All parts use the same number of splits, because a recorded graph is identified by this number.
 void UnfusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
                                   const LaunchWorkspace& scratch) const {
   const int64_t splits = SplitsOfTile(set.count, set.largest_context, scratch);
@@ -159,7 +159,7 @@ void UnfusedForm::Mlp(int64_t layer, const TileSet& set, const Arrays& arrays) c
   Normalize(set, arrays, w.b2, w.gamma[2], w.beta[2]);
 }
 
-// From z, which is x in bf16.
+// Reads z, which contains x in bf16.
 void UnfusedForm::Project(int64_t layer, const TileSet& set, const Arrays& arrays) const {
   const UnfusedLayerWeights& w = weights_.layers[layer];
   const int64_t rows = RowsOf(set);

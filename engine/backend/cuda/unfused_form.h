@@ -1,5 +1,5 @@
-// The unfused form: GEMMs by cuBLASLt and kernels between them
-// (kernels/cuda/unfused/unfused_rows.h), for models that are too wide for the fused form.
+// The unfused form, for models that are too wide for the fused form: cuBLASLt computes the GEMMs,
+// and other kernels the stages between them (kernels/cuda/unfused/unfused_rows.h).
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_UNFUSED_FORM_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_UNFUSED_FORM_H_
 
@@ -20,7 +20,7 @@
 
 namespace chorale::cuda {
 
-// Takes as many tiles at a time as the GEMMs have algorithms for and the scratch memory holds.
+// A launch processes as many tiles as the algorithms of the GEMMs and the scratch memory permit.
 class UnfusedForm : public LayerForm {
  public:
   // Adds the weights to `blob`. `library` must outlive the form.
@@ -29,7 +29,7 @@ class UnfusedForm : public LayerForm {
 
   std::string name() const override { return "wide"; }
   std::string kv_format() const override;
-  // Chooses the algorithms of the GEMMs. Has the errors of PlanGemm.
+  // Selects the algorithms of the GEMMs. Returns the errors of PlanGemm.
   absl::Status Prepare() override { return gemms_.Plan(shape_, library_, device_); }
   int64_t most_tiles() const override { return gemms_.most_tiles; }
   int64_t ScratchBytes() const override;
@@ -42,7 +42,7 @@ class UnfusedForm : public LayerForm {
   void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const override;
 
  private:
-  // Scratch memory as launches of some tiles divide it.
+  // The layout of the scratch memory for a number of tiles.
   class Arrays {
    public:
     Arrays(const KernelShape& shape, int64_t tiles, char* memory);
@@ -50,13 +50,13 @@ class UnfusedForm : public LayerForm {
     uint16_t* attended() const { return attended_.At(memory_); }  // [tiles, 64, H Dh] bf16
     uint16_t* z() const { return z_.At(memory_); }                // [tiles, 64, D] bf16
     uint16_t* hidden() const { return hidden_.At(memory_); }      // [tiles, 64, Dff] bf16
-    // Partial results of attention begin behind the other arrays.
+    // The partial results of attention follow the other arrays.
     float* partials() const { return reinterpret_cast<float*>(memory_ + bytes_); }
     // The head overwrites the arrays above.
     uint16_t* head_parts() const { return head_parts_.At(memory_); }  // [tiles, 64, 3, D] bf16
     float* head_h() const { return head_h_.At(memory_); }             // [tiles, 64, Dff] f32
 
-    int64_t bytes() const { return bytes_; }  // without the partial results
+    int64_t bytes() const { return bytes_; }  // without partial results
 
    private:
     char* const memory_;
@@ -68,10 +68,10 @@ class UnfusedForm : public LayerForm {
     int64_t bytes_ = 0;
   };
 
-  // Most tiles of a launch, at least 1.
+  // Returns the maximum number of tiles of a launch, at least 1.
   int64_t LaunchTiles(const LaunchWorkspace& scratch) const;
-  // Calls part(tiles, arrays, first) for parts of `set` that one launch takes. `first` is the first
-  // tile of the part.
+  // Divides `set` into parts that fit into a launch, and calls part(tiles, arrays, first) for each.
+  // `first` is the first tile of the part.
   template <typename Part>
   void ForParts(const TileSet& set, const LaunchWorkspace& scratch, const Part& part) const;
 

@@ -21,7 +21,7 @@ using kernels::cuda::GemmShape;
 using kernels::cuda::Matrix;
 using kernels::cuda::ToBf16;
 
-// With zeros for outputs and inputs that the matrix does not have.
+// Returns the matrix, or the vector, extended by zeros to the given sizes.
 Matrix Padded(const Matrix& matrix, int64_t out, int64_t in) {
   Matrix padded = {std::vector<float>(out * in), out, in};
   for (int64_t o = 0; o < matrix.out; ++o) {
@@ -41,7 +41,7 @@ std::vector<uint16_t> Rounded(const Matrix& matrix) {
   return rounded;
 }
 
-// Rows W_hi, W_hi, W_lo: see HeadPartsParams.
+// Returns the rows W_hi, W_hi, W_lo; see HeadPartsParams.
 std::vector<uint16_t> Parts(const Matrix& matrix) {
   std::vector<uint16_t> parts;
   parts.reserve(3 * matrix.values.size());

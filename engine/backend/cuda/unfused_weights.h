@@ -17,8 +17,8 @@
 
 namespace chorale::cuda {
 
-// Device memory. Matrices are [out, in] bf16, row-major; vectors f32. Dff is KernelShape::hidden,
-// padded with zeros.
+// Device memory. Matrices are [out, in] bf16, row-major; vectors are f32. Dff is
+// KernelShape::hidden, with zeros as padding.
 struct UnfusedLayerWeights {
   const uint16_t* feature = nullptr;     // P [D, D]
   const uint16_t* projection = nullptr;  // Wq over Wk over Wv, [(H + 2 Hkv) Dh, D]; Wq is
@@ -28,7 +28,7 @@ struct UnfusedLayerWeights {
   const uint16_t* down = nullptr;        // W2 [D, Dff]
   const float* b1 = nullptr;             // [Dff]
   const float* b2 = nullptr;             // [D]
-  const float* gamma[3] = {};            // [D] each: of LN1, LN2, LN3
+  const float* gamma[3] = {};            // of LN1, LN2, LN3: [D] each
   const float* beta[3] = {};
 };
 
@@ -42,10 +42,10 @@ struct UnfusedWeights {
   kernels::cuda::HeadWeights head;       // without w1
 };
 
-// The plans of the GEMMs of a layer, and of the first one of the head. Each GEMM has one shape in
-// all layers.
+// The plans of the GEMMs of a layer, and of the first GEMM of the head. Each GEMM has the same
+// shape in all layers.
 struct UnfusedGemms {
-  // Chooses the algorithms, with the launch workspace of the device as scratch memory. Has the
+  // Selects the algorithms, with the launch workspace of the device as scratch memory. Returns the
   // errors of PlanGemm.
   absl::Status Plan(const KernelShape& shape, kernels::cuda::GemmLibrary& library, Device& device);
 
@@ -54,9 +54,9 @@ struct UnfusedGemms {
   kernels::cuda::GemmPlan out;
   kernels::cuda::GemmPlan up;
   kernels::cuda::GemmPlan down;
-  kernels::cuda::GemmPlan head;  // of W1 in parts, see HeadPartsParams
-  uint64_t bits = 0;             // of GemmPlan::bits of all plans
-  int64_t most_tiles = 0;        // of the largest launch that all plans have algorithms for
+  kernels::cuda::GemmPlan head;  // W1 in parts, see HeadPartsParams
+  uint64_t bits = 0;             // combines GemmPlan::bits of all plans
+  int64_t most_tiles = 0;        // the largest launch for which all plans have algorithms
 };
 
 }  // namespace chorale::cuda

@@ -10,8 +10,8 @@
 
 namespace chorale::cuda {
 
-// The program and the shared object hand C++ objects to each other, so they must come from the same
-// compiler and declarations: the versions of project and compiler, and a digest of the headers.
+// The program and the shared object exchange C++ objects, so both must come from the same compiler
+// and declarations: the versions of project and compiler, and a digest of the headers.
 inline constexpr char kLibraryBuild[] = CHORALE_BUILD_VERSION;
 
 inline constexpr char kLibraryEntryName[] = "chorale_cuda_library";

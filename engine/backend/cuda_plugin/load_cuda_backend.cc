@@ -25,7 +25,7 @@ std::string LastError() {
 }  // namespace
 
 std::string LibraryPath() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment.
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread changes the environment.
   if (const char* path = std::getenv("CHORALE_CUDA_LIBRARY"); path != nullptr) return path;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);

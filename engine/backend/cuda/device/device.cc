@@ -43,7 +43,8 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const MemoryBudget& asked) 
   std::unique_ptr<Device> device(new Device);
   const kernels::cuda::DeviceProperties& gpu = device->properties_;
   const ErrorCode opened = kernels::cuda::OpenDevice(&device->properties_);
-  // Before the error of OpenDevice, which is that kernels cannot be loaded on such a GPU.
+  // This check comes first: OpenDevice fails on such a GPU with the error that kernels cannot be
+  // loaded.
   if (gpu.compute_major > 0 && gpu.compute_major < kOldestComputeMajor) {
     return absl::UnavailableError(absl::StrCat("the GPU, ", gpu.name, ", has compute capability ",
                                                gpu.compute_major, ".", gpu.compute_minor, ", but ",
@@ -59,11 +60,11 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const MemoryBudget& asked) 
   RETURN_IF_ERROR(status);
   status = device->TakeMemory(*budget);
   RETURN_IF_ERROR(status);
-  // The unused keys of a context's last key block must be finite.
+  // The unused keys of the last key block of a context must be finite.
   device->Clear(device->contexts_.At<void>(), device->contexts_.bytes());
   device->Clear(device->buffers_.At<void>(), device->buffers_.bytes());
-  // Unused rows are read like the others, so that no kernel waits to learn which they are. They
-  // must be finite as well.
+  // Kernels also read unused rows, so that they need not wait for the number of used rows. Unused
+  // rows must be finite, too.
   device->Clear(device->encodes_.At<void>(), device->encodes_.bytes());
   device->Clear(device->workspace_.At<void>(), device->workspace_.bytes());
   device->Wait();
@@ -106,9 +107,9 @@ absl::Status Device::TakeMemory(const MemoryBudget& budget) {
   return status;
 }
 
-// Outstanding downloads have no receiver any more.
+// Pending downloads no longer have a destination.
 Device::~Device() {
-  if (stream_ == nullptr) return;  // it was not opened
+  if (stream_ == nullptr) return;  // Open failed
   arrivals_.clear();
   Wait();
   Check(kernels::cuda::DestroyStream(stream_), "destroying the stream");
@@ -125,7 +126,7 @@ bool Device::Check(absl::Status status) {
 
 absl::StatusOr<char*> Device::TakeWeights(int64_t bytes) {
   const int64_t needed = RoundUp(std::max<int64_t>(bytes, 1), kAlignment);
-  int64_t offset = 0;  // the first gap that is large enough
+  int64_t offset = 0;  // start of the first sufficient gap
   int64_t largest = 0;
   for (const auto& [taken, length] : weights_taken_) {
     if (taken - offset >= needed) break;
@@ -185,7 +186,7 @@ void Device::Wait() {
 }
 
 void Device::Probe() {
-  Clear(workspace_.At<char>(), kAlignment);  // nothing in it is needed between two calls
+  Clear(workspace_.At<char>(), kAlignment);  // its content is not needed between two calls
   Wait();
 }
 

@@ -1,5 +1,5 @@
-// The GPU as the backend holds it: one stream, and all of its memory, taken when it is opened. The
-// engine shares out three pools; weights and launches have their own parts.
+// The GPU: one stream, and all of its memory, which is allocated when the GPU is opened. The engine
+// allocates ranges of three pools; the weights and the launch workspace are separate.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DEVICE_DEVICE_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DEVICE_DEVICE_H_
 
@@ -22,9 +22,9 @@
 
 namespace chorale::cuda {
 
-inline constexpr int64_t kAlignment = 256;  // of pool ranges, and of the arrays in them
+inline constexpr int64_t kAlignment = 256;  // of pool ranges, and of arrays in them
 
-// Of an array of `count` T in a pool, padding included.
+// Returns the bytes of an array of `count` T in a pool, with padding.
 template <typename T>
 constexpr int64_t ArrayBytes(int64_t count) {
   return RoundUp(count * static_cast<int64_t>(sizeof(T)), kAlignment);
@@ -32,19 +32,19 @@ constexpr int64_t ArrayBytes(int64_t count) {
 
 class Device;
 
-// Device memory for intermediate results between the launches of one call. Launches run in order
-// on one stream, so all may use the same bytes.
+// Device memory for intermediate results between the launches of one call. Launches run in order on
+// one stream, so all launches may use the same bytes.
 struct LaunchWorkspace {
   Device& device;
   char* memory = nullptr;
   int64_t bytes = 0;
 };
 
-// Thread contract: engine thread only, like everything that the backend creates.
+// Thread contract: engine thread only, like all objects that the backend creates.
 class Device {
  public:
-  // What ShareOutMemory says of the budget; Unavailable when there is no driver, no device or only
-  // one that the kernels were not compiled for.
+  // Opens the GPU. Returns the errors of ShareOutMemory, or Unavailable if there is no driver, no
+  // device, or only a device for which the kernels were not compiled.
   static absl::StatusOr<std::unique_ptr<Device>> Open(const MemoryBudget& budget);
   ~Device();
   Device(const Device&) = delete;
@@ -56,7 +56,7 @@ class Device {
   int64_t context_pool_bytes() const { return contexts_.bytes(); }
   int64_t buffer_pool_bytes() const { return buffers_.bytes(); }
   int64_t encode_pool_bytes() const { return encodes_.bytes(); }
-  // K and V of a context, bf16.
+  // Returns the K and V of a context, bf16.
   uint16_t* ContextAt(const PoolRange& range) const { return contexts_.At<uint16_t>(range.offset); }
   char* BufferAt(const PoolRange& range) const { return buffers_.At<char>(range.offset); }
   char* EncodeAt(const PoolRange& range) const { return encodes_.At<char>(range.offset); }
@@ -64,29 +64,29 @@ class Device {
   char* HostContextAt(const PoolRange& range) const {
     return host_contexts_.At<char>(range.offset);
   }
-  // Copies between a range of the context pool and one of the host pool.
+  // Copies between a range of the context pool and a range of the host pool.
   void CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction);
 
   // See Backend::DeviceMemory. Any thread.
   std::vector<DeviceMemoryPart> MemoryParts() const;
 
-  // In stream order: before all work enqueued later.
+  // Clear a range in stream order, before all work that is enqueued later.
   void ClearContext(const PoolRange& range) { Clear(ContextAt(range), range.bytes); }
   void ClearBuffer(const PoolRange& range) { Clear(BufferAt(range), range.bytes); }
   void ClearEncode(const PoolRange& range) { Clear(EncodeAt(range), range.bytes); }
 
-  // Takes weight memory. ResourceExhausted with the numbers.
+  // Allocates weight memory. Returns ResourceExhausted with the sizes if it does not fit.
   absl::StatusOr<char*> TakeWeights(int64_t bytes);
-  // Gives back what TakeWeights returned. No work that uses it may come after this.
+  // Frees the result of TakeWeights. No work that uses it may be enqueued afterwards.
   void ReturnWeights(const char* memory);
 
   LaunchWorkspace launch_workspace() { return {*this, workspace_.At<char>(), workspace_.bytes()}; }
 
-  // The first error, which is sticky: after an error of a GPU no result means anything. Check keeps
-  // the error and says whether it is the first or one came before.
+  // Keep the first error, after which no result is valid. Return true if there has been no error so
+  // far.
   bool Check(kernels::cuda::ErrorCode error, absl::string_view what);
   bool Check(absl::Status status);
-  // Launches on the stream, and checks the error.
+  // Launches a kernel on the stream, and keeps the error.
   template <typename Params>
   void Launch(kernels::cuda::ErrorCode (*launch)(const Params&, kernels::cuda::Stream),
               const std::type_identity_t<Params>& params, absl::string_view what) {
@@ -94,19 +94,19 @@ class Device {
   }
   const absl::Status& status() const { return status_; }
 
-  // In stream order, through pinned staging memory, so that the host need not wait: `from` may be
-  // changed once Upload returns; `to` is filled once Wait() has returned, and must live until
-  // then.
+  // Copy in stream order through pinned staging memory, so that the host need not wait. The caller
+  // may change `from` once Upload returns. `to` is filled once Wait() has returned, and must live
+  // until then.
   void Upload(void* to, const void* from, int64_t bytes);
   void Download(void* to, const void* from, int64_t bytes);
   // Returns when all enqueued work is done.
   void Wait();
-  // Has the GPU do something that takes microseconds, and waits for it: a GPU that is lost while it
-  // has no work shows in nothing else.
+  // Runs an operation of a few microseconds on the GPU, and waits for it. The loss of an idle GPU
+  // is not detected otherwise.
   void Probe();
 
  private:
-  // Downloaded bytes in staging memory that Wait() copies to their destination.
+  // Downloaded bytes in staging memory, which Wait() copies to their destination.
   struct Arrival {
     void* to = nullptr;
     const void* staged = nullptr;
@@ -116,7 +116,8 @@ class Device {
   Device() = default;
   absl::Status TakeMemory(const MemoryBudget& budget);
   void Clear(void* memory, int64_t bytes);
-  // Staging memory for some of these bytes, at least one; waits if all of it is in use.
+  // Returns staging memory for at most `wanted` bytes and at least one. Waits if all staging memory
+  // is in use.
   char* Stage(int64_t wanted, int64_t* bytes);
 
   kernels::cuda::DeviceProperties properties_;
@@ -130,7 +131,7 @@ class Device {
   kernels::cuda::Memory workspace_;
   kernels::cuda::Memory host_contexts_;     // pinned
   kernels::cuda::Memory staging_;           // pinned
-  ArenaLayout staging_layout_{kAlignment};  // taken since the last Wait
+  ArenaLayout staging_layout_{kAlignment};  // allocated since the last Wait
   std::vector<Arrival> arrivals_;
 };
 

@@ -10,7 +10,7 @@ namespace chorale::cuda {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kMaxSmallShare = 512 * kMiB;  // for each of encoding, weights and workspace
+constexpr int64_t kMaxSmallShare = 512 * kMiB;  // for each of encoding, weights, workspace
 
 int64_t WholeMiB(int64_t bytes) { return bytes / kMiB * kMiB; }
 

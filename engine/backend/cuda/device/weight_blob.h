@@ -1,4 +1,4 @@
-// Collects a model's weights for one upload to the GPU.
+// Collects the weights of a model for a single upload to the GPU.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DEVICE_WEIGHT_BLOB_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DEVICE_WEIGHT_BLOB_H_
 
@@ -15,8 +15,8 @@
 
 namespace chorale::cuda {
 
-// Arrays that are uploaded in one copy. The pointers to them are set by the upload, and must not
-// move before it.
+// Arrays that are uploaded in one copy. MoveToDevice sets the pointers to the arrays, so the
+// pointers must not move before the upload.
 class WeightBlob {
  public:
   template <typename T>
@@ -27,7 +27,8 @@ class WeightBlob {
     pointers_.push_back([=](char* base) { *pointer = array.At(base); });
   }
 
-  // The memory that it took, for Device::ReturnWeights.
+  // Uploads the arrays. Returns their memory, for Device::ReturnWeights, or the error of
+  // TakeWeights or of the device.
   absl::StatusOr<const char*> MoveToDevice(Device& device) const {
     const auto bytes = static_cast<int64_t>(bytes_.size());
     ASSIGN_OR_RETURN(char* const memory, device.TakeWeights(bytes));

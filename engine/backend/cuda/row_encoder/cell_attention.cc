@@ -1,6 +1,6 @@
 // The row encoder "cell_attention" (engine/backend/row_encoder/cell_attention.cc) on the GPU.
 //
-// The GPU does the work that grows with the rows. The host does the small per-column part in
+// The GPU does the work that grows with the rows. The host does the small part per column in
 // float32: the feed-forward layer of the inducing points, and the attention between columns.
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,8 @@ namespace {
 
 namespace kernel = kernels::cuda;
 
-// Rows of one task of a fit on the GPU: enough to fill it. Columns of one on the host.
+// A fit task on the GPU processes kFitRows rows, which are enough to fill it. A fit task on the
+// host processes kFitColumns columns.
 constexpr int64_t kFitRows = int64_t{4} * kernel::kSummaryRows;
 constexpr int64_t kFitColumns = 16;
 
@@ -43,7 +44,7 @@ struct TableLayout {
   ArenaArray<float> y;
 };
 
-// The launch workspace while the columns of `rows` rows are summarised.
+// The layout of the launch workspace while the columns of `rows` rows are summarised.
 struct SummaryLayout {
   SummaryLayout(int64_t rows, int64_t columns)
       : arena(kAlignment),
@@ -56,7 +57,7 @@ struct SummaryLayout {
   ArenaArray<float> summaries;  // [SummaryChunks(rows), columns, kSummarySize]
 };
 
-// The launch workspace while `rows` rows are encoded.
+// The layout of the launch workspace while `rows` rows are encoded.
 struct EncodeLayout {
   EncodeLayout(int64_t rows, int64_t columns)
       : arena(kAlignment),
@@ -66,7 +67,7 @@ struct EncodeLayout {
         cells(arena.Take<float>(rows * kernel::CellTiles(columns) * kernel::kCellTile)),
         gated(arena.Take<float>(rows * kernel::kCellWidth)) {}
 
-  // The most rows, in whole tiles, whose layout takes no more than `bytes`.
+  // Returns the maximum number of rows, in whole tiles, whose layout needs at most `bytes` bytes.
   static int64_t RowsInMemory(int64_t bytes, int64_t columns) {
     const int64_t fixed = EncodeLayout(0, columns).arena.bytes();
     const int64_t tile = EncodeLayout(kernel::kCellTileTokens, columns).arena.bytes() - fixed;
@@ -81,7 +82,7 @@ struct EncodeLayout {
   ArenaArray<float> gated;      // [rows, kCellWidth]
 };
 
-// Returns the array in device memory.
+// Copies `values` to the array in device memory, and returns its address.
 template <typename T>
 const T* Upload(const ArenaArray<T>& array, const T* values, int64_t count,
                 const LaunchWorkspace& launch) {
@@ -90,7 +91,7 @@ const T* Upload(const ArenaArray<T>& array, const T* values, int64_t count,
   return on_device;
 }
 
-// Rows [first, first + rows). `y` is null for rows that are not of a context.
+// Uploads rows [first, first + rows). `y` is null for rows that do not belong to a context.
 kernel::CellTable UploadTable(const FeatureMatrix& features, const float* y, int64_t first,
                               int64_t rows, const TableLayout& layout,
                               const LaunchWorkspace& launch) {
@@ -110,8 +111,8 @@ kernel::CellTable UploadTable(const FeatureMatrix& features, const float* y, int
   return table;
 }
 
-// First the GPU summarises the columns, kFitRows rows a task; then the host finishes their points,
-// kFitColumns columns a task.
+// The first tasks summarise the columns on the GPU, kFitRows rows per task. Then the other tasks
+// compute the inducing points on the host, kFitColumns columns per task.
 class CellFit : public RowEncoderFit {
  public:
   CellFit(const CellModel& model, const FeatureMatrix& context, absl::Span<const float> y,
@@ -189,8 +190,8 @@ class CellFit : public RowEncoderFit {
     points_.insert(points_.end(), points.begin(), points.end());
   }
 
-  // Appends an inducing point's attention in one head, from the states of the chunks in their
-  // order.
+  // Appends the result of an inducing point's attention in one head. Merges the states of the
+  // chunks in their order.
   void MergeHead(int64_t column, int64_t point, int64_t head, std::vector<float>& attended) const {
     const int64_t head_width = model_.width / model_.heads;
     const int64_t state = head * kernel::kCellTileTokens + point;
@@ -218,7 +219,7 @@ class CellFit : public RowEncoderFit {
   const absl::Span<const float> y_;
   const int64_t gpu_tasks_;
   std::vector<float> summaries_;  // [SummaryChunks(rows), F, kSummarySize]
-  std::vector<float> points_;     // [columns finished, I, E]
+  std::vector<float> points_;     // [computed columns, I, E]
 };
 
 class CellEncoder : public DeviceRowEncoder {
@@ -250,7 +251,7 @@ class CellEncoder : public DeviceRowEncoder {
     const auto f = static_cast<double>(features);
     const auto e = static_cast<double>(model_.width);
     const auto tokens = static_cast<double>(model_.seed_tokens);
-    // Of a token in a block, without its keys and values; and those.
+    // FLOPs of a token in a block, without its keys and values, and FLOPs of its keys and values.
     const auto attend = [&](double keys) { return 12 * e * e + 4 * keys * e; };
     const double key_value = 4 * e * e;
     const double cell =

@@ -32,7 +32,8 @@ kernel::CellBlockWeights KernelWeights(const EncoderBlockWeights& block, int64_t
           .b2 = block.b2};
 }
 
-// Inputs first: [inputs of each matrix, then the bias][kCellWidth].
+// Transposes the matrices, and appends the bias: [inputs of each matrix, then the
+// bias][kCellWidth].
 std::vector<float> InputsFirst(const std::vector<kernel::Matrix>& matrices,
                                const std::vector<float>& bias) {
   std::vector<float> weights;
@@ -48,7 +49,7 @@ std::vector<float> InputsFirst(const std::vector<kernel::Matrix>& matrices,
   return weights;
 }
 
-// [D, PoolInputs(P)]: Wo, whose tokens are padded, and Wd twice.
+// Returns [D, PoolInputs(P)]: Wo with padded tokens, and Wd twice.
 kernel::Matrix OutAndDirect(const CellAttentionWeights& weights, const ModelConfig& config) {
   const int64_t e = config.encoder_width;
   const int64_t tokens = config.encoder_pooled_tokens;
@@ -136,7 +137,7 @@ CellModel::CellModel(const CellAttentionWeights& weights, const ModelConfig& con
   blob.Add(weights.norm.beta, &beta);
 }
 
-// The points of all columns, then their gates.
+// Returns the points of all columns, followed by their gates.
 std::string CellState::Bytes() const {
   std::string bytes(reinterpret_cast<const char*>(points.data()),
                     points.size() * sizeof(points[0]));

@@ -1,5 +1,5 @@
-// The weights of "cell_attention" (engine/backend/row_encoder/cell_attention.cc), each on the GPU
-// or on the host, where it is used.
+// The weights of "cell_attention" (engine/backend/row_encoder/cell_attention.cc), on the GPU or on
+// the host, depending on where they are used.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_CELL_MODEL_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_CELL_MODEL_H_
 
@@ -22,10 +22,11 @@
 
 namespace chorale::cuda {
 
-// InvalidArgument, with the numbers, for a shape that the kernels are not built for.
+// Returns InvalidArgument, with the supported sizes, if the kernels do not support the shape.
 absl::Status CheckCellConfig(const ModelConfig& config);
 
-// Per column, for encoding rows: the keys and values of its inducing points, and its gate.
+// The learned state of each column for encoding rows: the keys and values of its inducing points,
+// and its gate.
 struct CellState : public RowEncoderState {
   std::vector<uint16_t> points;  // [F, kCellTileKvSize] bf16
   std::vector<float> gates;      // [F, kCellWidth]
@@ -34,7 +35,7 @@ struct CellState : public RowEncoderState {
   static absl::StatusOr<std::shared_ptr<const RowEncoderState>> FromBytes(absl::string_view bytes);
 };
 
-// Immutable once the weights are on the GPU, which sets the pointers.
+// Immutable once the weights are on the GPU; the upload sets the pointers.
 struct CellModel {
   CellModel(const CellAttentionWeights& weights, const ModelConfig& config, WeightBlob& blob);
 
@@ -48,14 +49,14 @@ struct CellModel {
   const int64_t max_features;
   const kernels::cuda::CellShape shape;
 
-  // Host.
+  // On the host:
   const std::vector<float> inducing_point_tokens;  // [I, E]
-  const EncoderBlock finish_points;                // summarise
+  const EncoderBlock finish_points;                // the last part of `summarise`
   const CellColumnMixer mixer;
-  const LayerNormWeights read_norm;  // of read_column, with which the points' K and V are made
+  const LayerNormWeights read_norm;  // of read_column, for K and V of the points
   const PackedLinear read_key_value;
 
-  // Device, as the kernels' parameters describe them.
+  // On the device; see the parameters of the kernels:
   const float* cell = nullptr;
   const float* cell_and_target = nullptr;
   const float* column_ids = nullptr;

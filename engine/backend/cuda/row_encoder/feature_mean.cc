@@ -1,8 +1,8 @@
 // The row encoder "feature_mean" (engine/backend/row_encoder/feature_mean.cc) on the GPU, with the
 // same bits.
 //
-// The GPU gets the cells of the rows, not their encodings: at width 1,024 those of 20 columns are a
-// fiftieth of the bytes.
+// The host uploads the cells of the rows, not their encodings: at width 1,024, the cells of 20
+// columns have a fiftieth of the bytes.
 #include "kernels/cuda/row_encoder/feature_mean.h"
 
 #include <algorithm>
@@ -17,18 +17,19 @@ namespace {
 
 namespace kernel = kernels::cuda;
 
-// The launch workspace while rows are encoded.
+// The layout of the launch workspace while rows are encoded.
 struct MeanLayout {
   MeanLayout() : arena(kAlignment), sum(arena.Take<double>(1)), cells(arena.Take<float>(1)) {}
 
-  // The cells of which there is room in `bytes`, at least one.
+  // Returns the number of cells that fit into a workspace of `bytes` bytes: at least one if `bytes`
+  // is at least memory_bytes().
   int64_t CellsInMemory(int64_t bytes) const {
     return (bytes - cells.offset) / static_cast<int64_t>(sizeof(float));
   }
 
   ArenaLayout arena;
-  ArenaArray<double> sum;   // [1], of a row that does not fit
-  ArenaArray<float> cells;  // [CellsInMemory()], to the workspace's end
+  ArenaArray<double> sum;   // [1], of a row that does not fit at once
+  ArenaArray<float> cells;  // [CellsInMemory()], up to the end of the workspace
 };
 
 class MeanEncoder : public DeviceRowEncoder {
@@ -66,7 +67,8 @@ class MeanEncoder : public DeviceRowEncoder {
   int shared_bytes() const override { return 0; }
 
  private:
-  // Rows that fit into the workspace, or a single one, whose cells then come in several launches.
+  // Encodes rows that fit into the workspace, or a single row, whose cells may need several
+  // launches.
   void EncodePart(const FeatureMatrix& features, int64_t first, int64_t rows, float* out,
                   const LaunchWorkspace& launch) const {
     const MeanLayout layout;
@@ -92,7 +94,7 @@ class MeanEncoder : public DeviceRowEncoder {
     }
   }
 
-  const std::unique_ptr<const RowEncoder> host_;  // for what is not computed
+  const std::unique_ptr<const RowEncoder> host_;  // for the parts that need no GPU
   const int64_t width_;                           // D
   const float* weight_ = nullptr;                 // [D], set when the weights are on the GPU
   const float* bias_ = nullptr;                   // [D]

@@ -1,6 +1,7 @@
-// Row encoders whose encodings stay on the GPU; see engine/backend/row_encoder/row_encoder.h.
+// Row encoders that write their encodings to GPU memory; see
+// engine/backend/row_encoder/row_encoder.h.
 //
-// An encoder is a file of its own, its kernels, and a line in MakeDeviceRowEncoder.
+// Each encoder has its own file and kernels, and a line in MakeDeviceRowEncoder.
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_ROW_ENCODER_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_ROW_ENCODER_ROW_ENCODER_H_
 
@@ -19,38 +20,40 @@
 
 namespace chorale::cuda {
 
-// Immutable. The state that an encoder learns from a context is small and stays on the host; it is
-// uploaded with the rows to encode.
+// Immutable. The state that an encoder learns from a context is small and stays on the host. It is
+// uploaded together with the rows to encode.
 class DeviceRowEncoder {
  public:
   virtual ~DeviceRowEncoder() = default;
 
-  // y [rows] is in the model's target units. Both outlive the fit. Unlike on the CPU, tasks run in
-  // their order, on the engine thread; Finish also requires that the device has no error.
-  // REQUIRES: launch.bytes >= memory_bytes(), here and in Encode.
+  // Returns a fit to a context. y [rows] is in the model's target units. `context` and `y` must
+  // outlive the fit. Unlike on the CPU, tasks run in their order, on the engine thread. Finish also
+  // requires that the device has no error. REQUIRES: launch.bytes >= memory_bytes(), here and in
+  // Encode.
   virtual std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
                                                 absl::Span<const float> y,
                                                 const LaunchWorkspace& launch) const = 0;
 
-  // The state whose RowEncoderState::Bytes these are. DataLoss when they cannot be.
+  // Restores a state from its RowEncoderState::Bytes. Returns DataLoss for invalid bytes.
   virtual absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadState(
       absl::string_view bytes) const = 0;
 
-  // Writes the encodings of rows [first, first + rows) to out [rows, D] f32, device memory, in the
-  // order of the stream. An encoding depends on its row and the state alone.
+  // Writes the encodings of rows [first, first + rows) to out [rows, D] f32, device memory, in
+  // stream order. An encoding depends only on its row and the state.
   virtual void Encode(const RowEncoderState& state, const FeatureMatrix& features, int64_t first,
                       int64_t rows, float* out, const LaunchWorkspace& launch) const = 0;
 
-  // Floating-point operations, for fair sharing.
+  // Returns the floating-point operations, for fair sharing.
   virtual double EncodeFlops(int64_t rows, int64_t features) const = 0;
 
-  // The smallest launch workspace, and the shared memory of a block of the largest kernel.
+  // Return the minimum size of the launch workspace, and the shared memory of a block of the
+  // largest kernel.
   virtual int64_t memory_bytes() const = 0;
   virtual int shared_bytes() const = 0;
 };
 
-// The encoder for the model's weights, which it adds to the blob; it can be used once they are on
-// the GPU. InvalidArgument for a shape that the kernels are not built for.
+// Returns the encoder for the model's weights, and adds the weights to the blob. The encoder can be
+// used once they are on the GPU. Returns InvalidArgument if the kernels do not support the shape.
 absl::StatusOr<std::unique_ptr<const DeviceRowEncoder>> MakeDeviceRowEncoder(const Model& model,
                                                                              WeightBlob& blob);
 
