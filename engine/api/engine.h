@@ -48,7 +48,7 @@ class Engine {
 
   // --- Models -------------------------------------------------------------------------------
   virtual std::vector<ModelInfo> Models() const = 0;
-  // The models that Create has skipped, or those of the last SetSkippedModels.
+  // Returns the models that Create has skipped, or the models of the last SetSkippedModels.
   virtual std::vector<SkippedModel> SkippedModels() const = 0;
   virtual void SetSkippedModels(std::vector<SkippedModel> models) = 0;
 

@@ -1,5 +1,5 @@
-// What the engine reports about itself as it happens. The server turns it into Prometheus metrics;
-// tests record. What is a state and not an event is in EngineStats.
+// The interface through which the engine reports events. The server converts them to Prometheus
+// metrics, and tests record them. EngineStats contains states.
 #ifndef CHORALE_ENGINE_API_METRICS_SINK_H_
 #define CHORALE_ENGINE_API_METRICS_SINK_H_
 
@@ -11,52 +11,56 @@
 
 namespace chorale {
 
-// Where a request found its context's keys and values.
+// The place where a request found the keys and values of its context.
 enum class ContextLookup {
   kHit,      // resident
-  kHostHit,  // in the host's memory
+  kHostHit,  // in host memory
   kDiskHit,  // in a file
-  kMiss,     // nowhere: encoded, or being encoded for another request
+  kMiss,     // not found: encoded, or being encoded for another request
 };
 
 enum class EvictionReason {
-  kSavedToHost,    // made room on the device, and was copied to the host's memory
-  kDropped,        // made room on the device, and the host's memory had none for it
-  kHostPoolFull,   // made room in the host's memory
-  kModelUnloaded,  // its model went
+  kSavedToHost,    // copied to host memory, because the context pool was full
+  kDropped,        // dropped, because the context pool and the host pool were full
+  kHostPoolFull,   // dropped from host memory, because the host pool was full
+  kModelUnloaded,  // dropped, because its model was removed
 };
 
-// Thread-safe; calls are cheap and never block.
+// Thread-safe. Calls are cheap and never block.
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;
 
   // --- Calls ----------------------------------------------------------------------------------
-  // What a request waited for its turn and for memory, not for its context's data or encoding.
+  // The time that a request waited for its turn and for memory, without the time for reading and
+  // encoding its context.
   virtual void QueueTime(absl::Duration time) {}
-  virtual void TimeToFirstStep(absl::Duration time) {}  // arrival to a Sample's first values
+  virtual void TimeToFirstStep(absl::Duration time) {}  // from arrival to a Sample's first values
   virtual void Rejected(const char* reason) {}          // "queue_full", "queue_timeout", ...
-  virtual void UnreadStream() {}  // a Sample was ended because its caller read nothing
+  virtual void UnreadStream() {}  // a Sample was ended, because its client did not read it
 
   // --- Work -----------------------------------------------------------------------------------
-  // Results for callers: values drawn (kDecode), values whose density was computed (kDensity), or
-  // rows predicted (kPredict).
+  // Results for callers: drawn values (kDecode), values whose density was computed (kDensity), or
+  // predicted rows (kPredict).
   virtual void Values(WorkKind kind, const std::string& tenant, const std::string& model,
                       int64_t count) {}
   virtual void Flops(WorkKind kind, double flops) {}
-  // What work for a tenant took of the ticks' time: each tick's is divided among those who had work
-  // in it.
+  // The engine time of work for a tenant. The time of each tick is divided among the tenants with
+  // work in it.
   virtual void EngineTime(const std::string& tenant, absl::Duration time) {}
-  // `count` steps of tiles have run, in `each` of engine time: what the steps of a tick took of it,
-  // in equal parts.
+  // `count` steps of tiles have run, each in `each` of engine time. The time of the steps of a tick
+  // is divided equally.
   virtual void StepTimes(absl::Duration each, int64_t count) {}
   virtual void TickTime(absl::Duration time, int64_t slices) {}
-  virtual void SummaryTime(absl::Duration time) {}  // of a tile of a prediction, on its own thread
+  // The time of the summary of one tile of a prediction.
+  virtual void SummaryTime(absl::Duration time) {}
 
   // --- Contexts -------------------------------------------------------------------------------
-  virtual void EncodeTime(absl::Duration time) {}  // one context, from start to resident
+  // The time from the start of an encoding until the context is resident.
+  virtual void EncodeTime(absl::Duration time) {}
   virtual void EncodedRows(const std::string& model, int64_t rows) {}
-  virtual void RestoreTime(absl::Duration time) {}  // likewise, from the host's memory or a file
+  // The same for a context that is restored from host memory or a file.
+  virtual void RestoreTime(absl::Duration time) {}
   virtual void Lookup(ContextLookup result) {}
   virtual void Eviction(EvictionReason reason) {}
 };

@@ -29,8 +29,7 @@ enum class BeyondBuffer {
 // (engine/data/target_support.h).
 enum class Snapping { kOn, kOff };
 
-// What a result is computed from: digests of the dataset and of the model's files, lower-case hex
-// SHA-256.
+// The source of a result: digests of the dataset and of the model's files, lower-case hex SHA-256.
 struct Source {
   std::string context_digest;
   std::string model_digest;

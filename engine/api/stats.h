@@ -8,7 +8,7 @@
 
 namespace chorale {
 
-// Contexts in the cache, by state, and what they take of the pools.
+// The numbers of contexts in the cache, by state, and their bytes in the pools.
 struct ContextCounts {
   int64_t waiting = 0;
   int64_t reading = 0;
@@ -17,7 +17,7 @@ struct ContextCounts {
   int64_t saving = 0;
   int64_t saved = 0;
   int64_t restoring = 0;
-  int64_t pinned_bytes = 0;  // of the context pool, by what cannot be evicted now
+  int64_t pinned_bytes = 0;  // of the context pool, by contexts that cannot be evicted now
   int64_t host_bytes = 0;    // of the host pool
 
   bool operator==(const ContextCounts&) const = default;
