@@ -49,7 +49,7 @@
 #               Full: all checks, and every file compiled separately
 #
 # Which builds run a test in the short length stands where the test is declared (SHORT_IN, see
-# cmake/Chorale.cmake). Some tests look at more cases in the full length (tests/length.h).
+# cmake/Chorale.cmake). Some tests look at more cases in the full length (tests/support/length.h).
 #
 # Everything that is written lies in build/, but for the compiler's and clang-tidy's caches. JOBS sets
 # how many things run at once.

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "tests/skippable_clock.h"
+#include "tests/support/skippable_clock.h"
 
 namespace chorale {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "absl/time/time.h"
 #include "base/notification.h"
-#include "tests/eventually.h"
-#include "tests/skippable_clock.h"
+#include "tests/support/eventually.h"
+#include "tests/support/skippable_clock.h"
 
 namespace chorale {
 namespace {

@@ -18,7 +18,7 @@
 #include "tests/bench/bench_session.h"
 #include "tests/bench/sampler.h"
 #include "tests/end_to_end/server_process.h"
-#include "tests/end_to_end/temp_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {

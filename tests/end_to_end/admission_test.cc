@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/shared_server.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {

@@ -12,7 +12,7 @@
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/prometheus_page.h"
 #include "tests/end_to_end/server_process.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/end_to_end/temp_folder.h"
 #include "tests/golden/source_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {
 namespace {

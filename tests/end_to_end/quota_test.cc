@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "tests/end_to_end/secure_server.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {

@@ -11,8 +11,8 @@
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/prometheus_page.h"
 #include "tests/end_to_end/server_process.h"
-#include "tests/end_to_end/temp_folder.h"
-#include "tests/server/security/test_authority.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test_authority.h"
 
 namespace chorale::end_to_end {
 

@@ -20,7 +20,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/secure_server.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -156,9 +156,9 @@ TEST_F(SecurityTest, ClientCertificatesAreThoseOfTenants) {
             Code::UNAUTHENTICATED);
   const TestAuthority other("other");
   EXPECT_EQ(ListModels(ClientOf(other.Issue({"writer"}))).error_code(), Code::UNAVAILABLE);
-  EXPECT_EQ(ListModels(ClientOf(authority_.Issue({"writer", "", -absl::Hours(1)}))).error_code(),
-            Code::UNAVAILABLE)
-      << "it has expired";
+  const TestPair expired =
+      authority_.Issue({.common_name = "writer", .valid_until = -absl::Hours(1)});
+  EXPECT_EQ(ListModels(ClientOf(expired)).error_code(), Code::UNAVAILABLE);
 }
 
 // Each call makes a connection of its own, so each sees the certificate of that moment.

@@ -12,9 +12,9 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "tests/end_to_end/temp_folder.h"
-#include "tests/eventually.h"
-#include "tests/sanitized.h"
+#include "tests/support/eventually.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {
 

@@ -7,7 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/end_to_end/model_files.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::end_to_end {
 

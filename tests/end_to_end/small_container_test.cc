@@ -10,8 +10,8 @@
 #include "tests/end_to_end/rows.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/test_cgroup.h"
-#include "tests/length.h"
-#include "tests/sanitized.h"
+#include "tests/support/length.h"
+#include "tests/support/sanitized.h"
 
 namespace chorale::end_to_end {
 namespace {

@@ -13,8 +13,8 @@
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
-#include "tests/end_to_end/temp_folder.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tests/end_to_end/temp_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {
 namespace {

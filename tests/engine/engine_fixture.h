@@ -19,8 +19,8 @@
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"
 #include "tests/engine/fake_store.h"
-#include "tests/eventually.h"
-#include "tests/skippable_clock.h"
+#include "tests/support/eventually.h"
+#include "tests/support/skippable_clock.h"
 
 namespace chorale::testing {
 

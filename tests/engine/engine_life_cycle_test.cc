@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/engine/engine_fixture.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/store/context_store.h"
 #include "tests/engine/engine_fixture.h"
-#include "tests/engine/store/temp_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale::testing {
 namespace {

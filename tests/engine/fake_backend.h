@@ -15,7 +15,7 @@
 
 #include "base/mutex.h"
 #include "engine/backend/backend.h"
-#include "tests/skippable_clock.h"
+#include "tests/support/skippable_clock.h"
 
 namespace chorale::testing {
 

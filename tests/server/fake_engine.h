@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "engine/api/engine.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 

@@ -17,10 +17,10 @@
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 #include "server/server.h"
-#include "tests/eventually.h"
 #include "tests/server/fake_engine.h"
 #include "tests/server/tables.h"
-#include "tests/skippable_clock.h"
+#include "tests/support/eventually.h"
+#include "tests/support/skippable_clock.h"
 
 namespace chorale {
 

@@ -12,9 +12,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/server.h"
-#include "tests/eventually.h"
-#include "tests/server/http_get.h"
 #include "tests/server/server_fixture.h"
+#include "tests/support/eventually.h"
+#include "tests/support/http_get.h"
 
 namespace chorale {
 namespace {

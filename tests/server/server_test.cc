@@ -14,8 +14,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/check_server.h"
-#include "tests/eventually.h"
 #include "tests/server/server_fixture.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 namespace {

@@ -43,7 +43,7 @@ LONGER = {
     'tests/kernels/cuda/head/head_test.cc': 447,
     'tests/models/research/training/prior_test.py': 492,
     'tests/run.sh': 683,
-    'tests/server/app/program_test.cc': 670,
+    'tests/server/app/program_test.cc': 662,
 }
 
 

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "client/cli/bench_load.h"
 #include "tests/client/cli/command_line_fixture.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::client {
 namespace {
@@ -221,7 +221,7 @@ TEST_F(BenchTest, SizesThatNothingCanHoldAreRefusedBeforeAnyCall) {
 
 TEST_F(BenchTest, AnOutputThatCannotBeWrittenIsFoundFirst) {
   ExpectFailure(Command({"--output", Path("no/such/folder.csv")}), 2, "--output: cannot write");
-  ExpectFailure(Command({"--output", folder_}), 2, "Is a directory");
+  ExpectFailure(Command({"--output", folder_.path()}), 2, "Is a directory");
   EXPECT_EQ(server_.service().call_count(), 0);
 }
 

@@ -4,9 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -17,6 +15,7 @@
 #include "client/cpp/csv.h"
 #include "tests/client/cli/program.h"
 #include "tests/client/cpp/fake_service.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale::client {
 
@@ -29,14 +28,12 @@ inline constexpr char kHouses[] =
 
 class CommandLineTest : public ::testing::Test {
  protected:
-  CommandLineTest() : folder_(absl::StrCat(::testing::TempDir(), "/chorale_cli_", getpid())) {
-    std::filesystem::create_directories(folder_);
+  CommandLineTest() {
     Write("houses.csv", kHouses);
     Write("rows.csv", "zip,size,price\n01,1,10\n02,2,\n777,3,1000\n");
   }
-  ~CommandLineTest() override { std::filesystem::remove_all(folder_); }
 
-  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
+  std::string Path(const std::string& name) const { return folder_ / name; }
   void Write(const std::string& name, const std::string& content) const {
     std::ofstream(Path(name), std::ios::binary) << content;
   }
@@ -89,7 +86,7 @@ class CommandLineTest : public ::testing::Test {
   }
 
   FakeServer server_;
-  const std::string folder_;
+  const TempFolder folder_;
 };
 
 }  // namespace chorale::client

@@ -12,8 +12,8 @@
 #include "tests/client/cli/command_line_fixture.h"
 #include "tests/client/cli/program.h"
 #include "tests/client/cpp/fake_service.h"
-#include "tests/client/cpp/test_certificate.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
+#include "tests/support/test_authority.h"
 
 namespace chorale::client {
 namespace {
@@ -490,7 +490,7 @@ TEST_F(CommandLineTest, InterruptCancelsTheCall) {
 }
 
 TEST_F(CommandLineTest, AServerThatMayWantTlsIsHintedAt) {
-  const TestCertificate own = MakeTestCertificate("127.0.0.1");
+  const TestPair own = SelfSigned({"127.0.0.1", "IP:127.0.0.1"});
   grpc::SslServerCredentialsOptions options;
   options.pem_key_cert_pairs.push_back({own.key, own.certificate});
   const FakeServer tls("127.0.0.1:0", grpc::SslServerCredentials(options));

@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
-#include "absl/strings/str_cat.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale::client {
 namespace {
@@ -19,10 +18,7 @@ using ::testing::HasSubstr;
 
 class OutputFileTest : public ::testing::Test {
  protected:
-  OutputFileTest() { fs::create_directories(folder_); }
-  ~OutputFileTest() override { fs::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
+  std::string Path(const std::string& name) const { return folder_ / name; }
   static void Put(const std::string& path, const std::string& content) {
     std::ofstream(path) << content;
   }
@@ -44,10 +40,10 @@ class OutputFileTest : public ::testing::Test {
     return info.st_ino;
   }
   int64_t FileCount() const {
-    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+    return std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator());
   }
 
-  const std::string folder_ = absl::StrCat(::testing::TempDir(), "/output_file_", getpid());
+  const TempFolder folder_;
 };
 
 TEST_F(OutputFileTest, ANewFileHasTheUsualMode) {
@@ -115,7 +111,7 @@ TEST_F(OutputFileTest, DevicesAreWrittenInto) {
 TEST_F(OutputFileTest, ErrorsHaveTheReason) {
   EXPECT_THAT(std::string(Write(Path("none/a")).message()),
               HasSubstr("--output: cannot write '" + Path("none/a") + "': No such file"));
-  EXPECT_EQ(Write(folder_).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Write(folder_.path()).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(Write("/dev/full").message()), HasSubstr("cannot write"));
   Put(Path("a"), "precious");
   const absl::Status failed =

@@ -12,7 +12,7 @@
 
 #include "client/cpp/client.h"
 #include "tests/client/cpp/fake_service.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::client {
 

@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "client/cpp/client.h"
 #include "tests/client/cpp/client_fixture.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::client {
 namespace {

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"
-#include "tests/length.h"
+#include "tests/support/length.h"
 
 namespace chorale {
 namespace {

@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/data/random_dataset.h"
-#include "tests/length.h"
+#include "tests/support/length.h"
 
 namespace chorale {
 namespace {

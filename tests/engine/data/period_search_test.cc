@@ -11,8 +11,8 @@
 
 #include "engine/data/wave_fit.h"
 #include "gtest/gtest.h"
-#include "tests/length.h"
-#include "tests/sanitized.h"
+#include "tests/support/length.h"
+#include "tests/support/sanitized.h"
 
 namespace chorale {
 namespace {

@@ -18,7 +18,7 @@
 #include "engine/model/model_config.h"
 #include "gtest/gtest.h"
 #include "tests/engine/data/make_column.h"
-#include "tests/length.h"
+#include "tests/support/length.h"
 
 namespace chorale {
 namespace {

@@ -20,7 +20,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 namespace {

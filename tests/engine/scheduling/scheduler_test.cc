@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/length.h"
+#include "tests/support/length.h"
 
 namespace chorale {
 namespace {

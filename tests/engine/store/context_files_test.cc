@@ -10,7 +10,7 @@
 #include "engine/store/failpoint.h"
 #include "gtest/gtest.h"
 #include "tests/engine/store/kv_from.h"
-#include "tests/engine/store/temp_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {

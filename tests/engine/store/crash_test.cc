@@ -28,7 +28,7 @@
 #include "spdlog/spdlog.h"
 #include "tests/engine/store/fork_alone.h"
 #include "tests/engine/store/make_record.h"
-#include "tests/engine/store/temp_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {

@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "gtest/gtest.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 

@@ -19,7 +19,7 @@
 #include "tests/engine/store/fork_alone.h"
 #include "tests/engine/store/kv_from.h"
 #include "tests/engine/store/make_record.h"
-#include "tests/engine/store/temp_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {

@@ -17,8 +17,8 @@
 #include "gtest/gtest.h"
 #include "tests/engine/store/context_store_contract.h"
 #include "tests/engine/store/make_record.h"
-#include "tests/engine/store/temp_folder.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {

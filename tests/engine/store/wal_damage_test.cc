@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "spdlog/spdlog.h"
 #include "tests/engine/store/make_record.h"
-#include "tests/engine/store/temp_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {

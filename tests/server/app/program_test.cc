@@ -17,7 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
+#include "tests/support/temp_folder.h"
 
 extern char** environ;
 
@@ -110,15 +111,6 @@ class Program {
 
 class ProgramTest : public ::testing::Test {
  protected:
-  ProgramTest()
-      : folder_(std::filesystem::path(::testing::TempDir()) /
-                absl::StrCat("chorale-program-", getpid(), "-",
-                             ::testing::UnitTest::GetInstance()->random_seed(), "-",
-                             ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~ProgramTest() override { std::filesystem::remove_all(folder_); }
-
   std::string Path(const std::string& name) const { return folder_ / name; }
 
   // A valid server with additional arguments.
@@ -149,7 +141,7 @@ class ProgramTest : public ::testing::Test {
     return arguments;
   }
 
-  const std::filesystem::path folder_;
+  const TempFolder folder_;
   int runs_ = 0;
 };
 

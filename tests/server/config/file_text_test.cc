@@ -1,7 +1,6 @@
 #include "server/config/file_text.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -10,24 +9,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {
 
 class FileTextTest : public ::testing::Test {
  protected:
-  FileTextTest() : folder_(::testing::TempDir() + "chorale_text_XXXXXX") {
-    if (mkdtemp(folder_.data()) == nullptr) abort();
-  }
-  ~FileTextTest() override { std::filesystem::remove_all(folder_); }
-  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
+  std::string Path(const std::string& name) const { return folder_ / name; }
   static std::string Error(const std::string& path) {
     const absl::StatusOr<std::string> text = ReadFileText(path);
     EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(text.status().message());
   }
 
-  std::string folder_;
+  const TempFolder folder_;
 };
 
 TEST_F(FileTextTest, AFileAndALinkToIt) {
@@ -49,7 +45,7 @@ TEST_F(FileTextTest, AByteOrderMarkIsLeftOut) {
 
 TEST_F(FileTextTest, WhatIsNoRegularFileIsNotWaitedFor) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
-  for (const std::string& path : {Path("pipe"), folder_, std::string("/dev/zero")}) {
+  for (const std::string& path : {Path("pipe"), folder_.path(), std::string("/dev/zero")}) {
     EXPECT_EQ(Error(path), absl::StrCat(path, ": cannot be read: not a regular file"));
   }
   EXPECT_EQ(Error(Path("none")),

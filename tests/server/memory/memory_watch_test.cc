@@ -5,8 +5,8 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "server/telemetry/process_statistics.h"
-#include "tests/eventually.h"
-#include "tests/skippable_clock.h"
+#include "tests/support/eventually.h"
+#include "tests/support/skippable_clock.h"
 
 namespace chorale {
 namespace {

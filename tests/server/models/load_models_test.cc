@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/models/model_folders.h"
-#include "tests/engine/store/temp_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {

@@ -11,8 +11,8 @@
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/eventually.h"
 #include "tests/server/fake_engine.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 namespace {

@@ -20,8 +20,8 @@
 #include "gtest/gtest.h"
 #include "server/net/file_limit.h"
 #include "server/net/listen.h"
-#include "tests/eventually.h"
 #include "tests/server/net/sockets.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 namespace {

@@ -5,8 +5,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/net/listen.h"
-#include "tests/eventually.h"
 #include "tests/server/net/sockets.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/server/http_get.h"
 #include "tests/server/server_fixture.h"
+#include "tests/support/http_get.h"
 
 namespace chorale {
 namespace {

@@ -1,7 +1,5 @@
 #include "server/security/access_control.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {
@@ -36,17 +35,15 @@ PresentedCredentials Certificate(const std::string& dns) {
 
 class AccessControlTest : public ::testing::Test {
  protected:
-  AccessControlTest() : folder_(absl::StrCat(::testing::TempDir(), "/chorale_access_", getpid())) {
-    std::filesystem::create_directories(folder_);
+  AccessControlTest() {
     options_.token_file = Path("tokens");
     options_.tenant_file = Path("tenants");
     Write("tokens", absl::StrCat("trainer ", kSecret, " acme register 2027-01-31T00:00:00Z\n"));
     Write("tenants",
           "tenants: {acme: {weight: 2, certificates: [{dns: a.example, role: read}]}}\n");
   }
-  ~AccessControlTest() override { std::filesystem::remove_all(folder_); }
 
-  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
+  std::string Path(const std::string& name) const { return folder_ / name; }
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(Path(name)) << text;
   }
@@ -71,7 +68,7 @@ class AccessControlTest : public ::testing::Test {
     return access_->Authenticate(presented, now_);
   }
 
-  const std::string folder_;
+  const TempFolder folder_;
   absl::Time now_ = absl::FromCivil(absl::CivilDay(2027, 1, 30), absl::UTCTimeZone());
   SecurityOptions options_;
   std::unique_ptr<AccessControl> access_;

@@ -1,15 +1,13 @@
 #include "server/security/tls_identity.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/server/security/test_authority.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test_authority.h"
 
 namespace chorale {
 namespace {
@@ -19,16 +17,12 @@ using ::testing::HasSubstr;
 
 class TlsIdentityTest : public ::testing::Test {
  protected:
-  TlsIdentityTest()
-      : folder_(absl::StrCat(::testing::TempDir(), "/chorale_tls_", getpid())),
-        files_{Path("crt"), Path("key"), Path("ca")} {
-    std::filesystem::create_directories(folder_);
+  TlsIdentityTest() : files_{Path("crt"), Path("key"), Path("ca")} {
     Write("ca", authority_.certificate());
     Put(authority_.IssueServer());
   }
-  ~TlsIdentityTest() override { std::filesystem::remove_all(folder_); }
 
-  std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
+  std::string Path(const std::string& name) const { return folder_ / name; }
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(Path(name), std::ios::binary) << text;
   }
@@ -41,7 +35,7 @@ class TlsIdentityTest : public ::testing::Test {
   }
 
   const TestAuthority authority_{"authority"};
-  const std::string folder_;
+  const TempFolder folder_;
   const TlsFiles files_;
 };
 
@@ -82,7 +76,9 @@ TEST_F(TlsIdentityTest, AChainThatIsNotValidReplacesNoneThatIs) {
   const auto identity = TlsIdentity::Load(files_);
   ASSERT_TRUE(identity.ok()) << identity.status();
   const std::string first = (*identity)->content().certificate;
-  const TestPair expired = authority_.Issue({"server", "IP:127.0.0.1", absl::Hours(-1)});
+  const TestPair expired = authority_.Issue({.common_name = "server",
+                                             .alternative_names = "IP:127.0.0.1",
+                                             .valid_until = absl::Hours(-1)});
   const TestPair pair = authority_.IssueServer();
   const TestPair chain = {pair.certificate + expired.certificate, pair.key};
   for (const TestPair& wrong : {expired, chain}) {
@@ -101,9 +97,13 @@ TEST_F(TlsIdentityTest, AChainThatIsNotValidReplacesNoneThatIs) {
 }
 
 TEST_F(TlsIdentityTest, ExpiresWithTheFirstOfAllCertificates) {
-  const TestPair leaf = authority_.Issue({"server", "IP:127.0.0.1", absl::Hours(10)});
-  const TestPair intermediate = authority_.Issue({"intermediate", "", absl::Hours(5)});
-  const TestPair authority = authority_.Issue({"clients", "", absl::Hours(3)});
+  const TestPair leaf = authority_.Issue({.common_name = "server",
+                                          .alternative_names = "IP:127.0.0.1",
+                                          .valid_until = absl::Hours(10)});
+  const TestPair intermediate =
+      authority_.Issue({.common_name = "intermediate", .valid_until = absl::Hours(5)});
+  const TestPair authority =
+      authority_.Issue({.common_name = "clients", .valid_until = absl::Hours(3)});
   const auto hours = [this] {
     return absl::ToDoubleHours((*TlsIdentity::Load(files_))->expires() - absl::Now());
   };

@@ -16,8 +16,8 @@
 #include "server/net/listen.h"
 #include "server/telemetry/metric_catalog.h"
 #include "server/telemetry/series.h"
-#include "tests/eventually.h"
 #include "tests/server/net/sockets.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "tests/eventually.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 

@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
 #include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
-#include "tests/reserved_port.h"
+#include "tests/support/reserved_port.h"
 
 namespace chorale {
 

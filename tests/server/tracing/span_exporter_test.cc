@@ -13,8 +13,8 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
-#include "tests/eventually.h"
 #include "tests/server/tracing/fake_collector.h"
+#include "tests/support/eventually.h"
 
 namespace chorale {
 namespace {

@@ -12,7 +12,7 @@
 #include "tests/kernels/cuda/device_test.h"
 #include "tests/kernels/cuda/layer/layer_problem.h"
 #include "tests/kernels/tensor_matchers.h"
-#include "tests/length.h"
+#include "tests/support/length.h"
 
 namespace chorale::kernels::cuda {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tests/kernels/cuda/device_test.h"
 #include "tests/kernels/cuda/small_decode.h"
-#include "tests/length.h"
+#include "tests/support/length.h"
 
 namespace chorale::kernels::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/server/security/test_authority.h"
+#include "tests/support/test_authority.h"
 
 #include <openssl/bio.h>
 #include <openssl/pem.h>
@@ -10,6 +10,11 @@
 
 namespace chorale {
 namespace {
+
+using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
+
+Key NewKey() { return Key(EVP_EC_gen("P-256"), &EVP_PKEY_free); }
 
 template <typename Write>
 std::string Pem(Write write) {
@@ -34,16 +39,15 @@ void AddExtension(X509* certificate, int id, const std::string& value) {
   X509_EXTENSION_free(extension);
 }
 
-}  // namespace
-
-TestAuthority::Certificate TestAuthority::Make(const TestSubject& subject, EVP_PKEY* key,
-                                               const X509* issuer, EVP_PKEY* issuer_key) {
+// `issuer` null: signed by the key itself.
+Certificate Make(const TestSubject& subject, EVP_PKEY* key, const X509* issuer,
+                 EVP_PKEY* issuer_key) {
   static int64_t serial = 1;
   Certificate x509(X509_new(), &X509_free);
   X509_set_version(x509.get(), 2);  // version 3
   ASN1_INTEGER_set_int64(X509_get_serialNumber(x509.get()), serial++);
-  X509_gmtime_adj(X509_getm_notBefore(x509.get()), -absl::ToInt64Seconds(absl::Hours(48)));
-  X509_gmtime_adj(X509_getm_notAfter(x509.get()), absl::ToInt64Seconds(subject.life));
+  X509_gmtime_adj(X509_getm_notBefore(x509.get()), absl::ToInt64Seconds(subject.valid_from));
+  X509_gmtime_adj(X509_getm_notAfter(x509.get()), absl::ToInt64Seconds(subject.valid_until));
   X509_set_pubkey(x509.get(), key);
   X509_NAME* name = X509_get_subject_name(x509.get());
   AddName(name, "O", "Tests");
@@ -57,20 +61,34 @@ TestAuthority::Certificate TestAuthority::Make(const TestSubject& subject, EVP_P
   return x509;
 }
 
+std::string CertificatePem(const X509* x509) {
+  return Pem([&](BIO* bio) { return PEM_write_bio_X509(bio, x509); });
+}
+
+std::string KeyPem(const EVP_PKEY* key) {
+  return Pem([&](BIO* bio) {
+    return PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr);
+  });
+}
+
+}  // namespace
+
+TestPair SelfSigned(const TestSubject& subject) {
+  const Key key = NewKey();
+  return {CertificatePem(Make(subject, key.get(), nullptr, key.get()).get()), KeyPem(key.get())};
+}
+
 TestAuthority::TestAuthority(const std::string& name)
-    : key_(EVP_EC_gen("P-256"), &EVP_PKEY_free),
+    : key_(NewKey()),
       x509_(Make({name}, key_.get(), nullptr, key_.get())),
-      certificate_(Pem([&](BIO* bio) { return PEM_write_bio_X509(bio, x509_.get()); })) {}
+      certificate_(CertificatePem(x509_.get())) {}
 
 TestPair TestAuthority::Issue(const TestSubject& subject) const {
-  return Issue(subject, Key(EVP_EC_gen("P-256"), &EVP_PKEY_free).get());
+  return Issue(subject, NewKey().get());
 }
 
 TestPair TestAuthority::Issue(const TestSubject& subject, EVP_PKEY* key) const {
-  const Certificate x509 = Make(subject, key, x509_.get(), key_.get());
-  return {Pem([&](BIO* bio) { return PEM_write_bio_X509(bio, x509.get()); }), Pem([&](BIO* bio) {
-            return PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr);
-          })};
+  return {CertificatePem(Make(subject, key, x509_.get(), key_.get()).get()), KeyPem(key)};
 }
 
 }  // namespace chorale

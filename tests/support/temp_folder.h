@@ -1,6 +1,6 @@
 // A folder of a test's own.
-#ifndef CHORALE_TESTS_ENGINE_STORE_TEMP_FOLDER_H_
-#define CHORALE_TESTS_ENGINE_STORE_TEMP_FOLDER_H_
+#ifndef CHORALE_TESTS_SUPPORT_TEMP_FOLDER_H_
+#define CHORALE_TESTS_SUPPORT_TEMP_FOLDER_H_
 
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ namespace chorale {
 // Removed, with all that is in it, when this goes out of scope.
 class TempFolder {
  public:
-  TempFolder() : path_(::testing::TempDir() + "chorale_store_XXXXXX") {
+  TempFolder() : path_(::testing::TempDir() + "chorale_XXXXXX") {
     if (mkdtemp(path_.data()) == nullptr) abort();
   }
   ~TempFolder() {
@@ -44,6 +44,8 @@ inline std::string ReadFile(const std::string& path) {
 inline void WriteFile(const std::string& path, const std::string& content) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << content;
+  file.close();
+  EXPECT_TRUE(file) << "cannot write " << path;
 }
 
 // Paths of all regular files below a folder.
@@ -58,4 +60,4 @@ inline std::vector<std::string> FilesBelow(const std::string& folder) {
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_ENGINE_STORE_TEMP_FOLDER_H_
+#endif  // CHORALE_TESTS_SUPPORT_TEMP_FOLDER_H_

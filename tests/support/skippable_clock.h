@@ -1,6 +1,6 @@
 // A clock for tests that would otherwise wait.
-#ifndef CHORALE_TESTS_SKIPPABLE_CLOCK_H_
-#define CHORALE_TESTS_SKIPPABLE_CLOCK_H_
+#ifndef CHORALE_TESTS_SUPPORT_SKIPPABLE_CLOCK_H_
+#define CHORALE_TESTS_SUPPORT_SKIPPABLE_CLOCK_H_
 
 #include <algorithm>
 #include <atomic>
@@ -33,4 +33,4 @@ class SkippableClock final : public Clock {
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_SKIPPABLE_CLOCK_H_
+#endif  // CHORALE_TESTS_SUPPORT_SKIPPABLE_CLOCK_H_

@@ -1,6 +1,6 @@
 // A port for a server that comes later, or never.
-#ifndef CHORALE_TESTS_RESERVED_PORT_H_
-#define CHORALE_TESTS_RESERVED_PORT_H_
+#ifndef CHORALE_TESTS_SUPPORT_RESERVED_PORT_H_
+#define CHORALE_TESTS_SUPPORT_RESERVED_PORT_H_
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -42,4 +42,4 @@ class ReservedPort {
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_RESERVED_PORT_H_
+#endif  // CHORALE_TESTS_SUPPORT_RESERVED_PORT_H_

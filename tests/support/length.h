@@ -1,6 +1,6 @@
 // The two lengths of tests/run.sh, for tests that look at fewer cases in the short one.
-#ifndef CHORALE_TESTS_LENGTH_H_
-#define CHORALE_TESTS_LENGTH_H_
+#ifndef CHORALE_TESTS_SUPPORT_LENGTH_H_
+#define CHORALE_TESTS_SUPPORT_LENGTH_H_
 
 #include <cstdlib>
 #include <string_view>
@@ -15,4 +15,4 @@ inline bool FullLength() {
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_LENGTH_H_
+#endif  // CHORALE_TESTS_SUPPORT_LENGTH_H_

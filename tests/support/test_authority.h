@@ -1,6 +1,6 @@
 // Certificates for servers and clients in tests.
-#ifndef CHORALE_TESTS_SERVER_SECURITY_TEST_AUTHORITY_H_
-#define CHORALE_TESTS_SERVER_SECURITY_TEST_AUTHORITY_H_
+#ifndef CHORALE_TESTS_SUPPORT_TEST_AUTHORITY_H_
+#define CHORALE_TESTS_SUPPORT_TEST_AUTHORITY_H_
 
 #include <openssl/evp.h>
 #include <openssl/x509.h>
@@ -21,8 +21,13 @@ struct TestPair {
 struct TestSubject {
   std::string common_name;
   std::string alternative_names = {};  // in OpenSSL's form: "IP:127.0.0.1,DNS:a.example"
-  absl::Duration life = absl::Hours(24);
+  // Times from now.
+  absl::Duration valid_from = -absl::Hours(48);
+  absl::Duration valid_until = absl::Hours(24);
 };
+
+// A certificate with a new key that is signed by the key itself.
+TestPair SelfSigned(const TestSubject& subject);
 
 // A certificate authority with a new key. Thread-compatible.
 class TestAuthority {
@@ -41,18 +46,11 @@ class TestAuthority {
   }
 
  private:
-  using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
-  using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
-
-  // `issuer` null: self-signed.
-  static Certificate Make(const TestSubject& subject, EVP_PKEY* key, const X509* issuer,
-                          EVP_PKEY* issuer_key);
-
-  Key key_;
-  Certificate x509_;
+  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key_;
+  std::unique_ptr<X509, decltype(&X509_free)> x509_;
   std::string certificate_;
 };
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_SERVER_SECURITY_TEST_AUTHORITY_H_
+#endif  // CHORALE_TESTS_SUPPORT_TEST_AUTHORITY_H_

@@ -1,6 +1,6 @@
 // One request to an HTTP endpoint on loopback.
-#ifndef CHORALE_TESTS_SERVER_HTTP_GET_H_
-#define CHORALE_TESTS_SERVER_HTTP_GET_H_
+#ifndef CHORALE_TESTS_SUPPORT_HTTP_GET_H_
+#define CHORALE_TESTS_SUPPORT_HTTP_GET_H_
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -33,4 +33,4 @@ inline std::string HttpGet(int port, const std::string& path) {
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_SERVER_HTTP_GET_H_
+#endif  // CHORALE_TESTS_SUPPORT_HTTP_GET_H_

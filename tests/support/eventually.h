@@ -1,6 +1,6 @@
 // Waiting for what another thread or process does in its own time.
-#ifndef CHORALE_TESTS_EVENTUALLY_H_
-#define CHORALE_TESTS_EVENTUALLY_H_
+#ifndef CHORALE_TESTS_SUPPORT_EVENTUALLY_H_
+#define CHORALE_TESTS_SUPPORT_EVENTUALLY_H_
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -24,4 +24,4 @@ bool Eventually(const Condition& condition, absl::Duration patience = kPatience)
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_EVENTUALLY_H_
+#endif  // CHORALE_TESTS_SUPPORT_EVENTUALLY_H_
