@@ -118,8 +118,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   LogEvent(spdlog::level::info, "listening",
            {{"address", options.listen_address},
             {"port", int64_t{server->port()}},
-            {"tls", server->access_->tls() == nullptr ? "false" : "true"},
-            {"authenticates", server->access_->authenticates() ? "true" : "false"},
+            {"tls", server->access_->tls() != nullptr},
+            {"authenticates", server->access_->authenticates()},
             {"metrics_address", options.metrics_address},
             {"metrics_port", int64_t{server->metrics_port()}}});
   return server;

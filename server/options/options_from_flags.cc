@@ -1,6 +1,9 @@
 // Reads the flags into options.
 #include <algorithm>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
@@ -8,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -84,6 +88,22 @@ class Reader {
     *out = value;
   }
 
+  template <typename T>
+  void Choice(const absl::Flag<std::string>& flag,
+              const std::vector<std::pair<std::string, T>>& choices, T* out) {
+    const std::string value = absl::GetFlag(flag);
+    std::vector<std::string> names;
+    for (const auto& [name, choice] : choices) {
+      if (name == value) {
+        *out = choice;
+        return;
+      }
+      names.push_back(name);
+    }
+    Fail(absl::GetFlagReflectionHandle(flag),
+         absl::StrCat("must be one of ", absl::StrJoin(names, ", "), ", not '", value, "'"));
+  }
+
   void Fail(const absl::CommandLineFlag& flag, absl::string_view what) {
     const auto origin = origins_.find(flag.Name());
     mistakes_->Add(absl::StrCat(origin == origins_.end() ? CommandLineOrigin(flag) : origin->second,
@@ -158,16 +178,11 @@ void ReadSecurity(Reader* reader, ServerOptions* server) {
 }
 
 void ReadBackend(Reader* reader, EngineSetup* engine) {
-  const std::string backend = absl::GetFlag(FLAGS_backend);
-  if (backend == "auto") {
-    engine->backend = BackendChoice::kAuto;
-  } else if (backend == "cpu") {
-    engine->backend = BackendChoice::kCpu;
-  } else if (backend == "cuda") {
-    engine->backend = BackendChoice::kCuda;
-  } else {
-    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_backend), "must be auto, cpu or cuda");
-  }
+  reader->Choice<BackendChoice>(FLAGS_backend,
+                                {{"auto", BackendChoice::kAuto},
+                                 {"cpu", BackendChoice::kCpu},
+                                 {"cuda", BackendChoice::kCuda}},
+                                &engine->backend);
   reader->Integer(FLAGS_threads, {0, cpu::kMaxThreads}, &engine->threads);
   reader->Integer(FLAGS_context_pool_mib, {0, 1 << 24}, &engine->context_pool_bytes, kMiB);
   reader->Integer(FLAGS_buffer_pool_mib, {0, 1 << 24}, &engine->buffer_pool_bytes, kMiB);
@@ -225,24 +240,15 @@ void ReadTelemetry(Reader* reader, ServerOptions* server) {
 }
 
 void ReadLogging(Reader* reader, ProgramOptions* options) {
-  const std::string format = absl::GetFlag(FLAGS_log_format);
-  if (format != "text" && format != "json") {
-    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_log_format), "must be text or json");
-  }
-  options->log_format = format == "json" ? LogFormat::kJson : LogFormat::kText;
-  const std::string level = absl::GetFlag(FLAGS_log_level);
-  if (level == "debug") {
-    options->log_level = spdlog::level::debug;
-  } else if (level == "info") {
-    options->log_level = spdlog::level::info;
-  } else if (level == "warning") {
-    options->log_level = spdlog::level::warn;
-  } else if (level == "error") {
-    options->log_level = spdlog::level::err;
-  } else {
-    reader->Fail(absl::GetFlagReflectionHandle(FLAGS_log_level),
-                 "must be debug, info, warning or error");
-  }
+  reader->Choice<LogFormat>(FLAGS_log_format,
+                            {{"text", LogFormat::kText}, {"json", LogFormat::kJson}},
+                            &options->log_format);
+  reader->Choice<spdlog::level::level_enum>(FLAGS_log_level,
+                                            {{"debug", spdlog::level::debug},
+                                             {"info", spdlog::level::info},
+                                             {"warning", spdlog::level::warn},
+                                             {"error", spdlog::level::err}},
+                                            &options->log_level);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ int64_t ReactorRegistry::CancelClientWaitsStartedBefore(absl::Time time) {
   return CancelIf(
       [time](LiveCall& call) {
         if (call.client_wait_start() >= time) return false;
-        call.Note("stalled", "true");
+        call.Note("stalled", true);
         return true;
       },
       absl::CancelledError(

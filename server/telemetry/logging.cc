@@ -170,6 +170,7 @@ bool NeedsQuotes(absl::string_view value) {
 }
 
 struct TextOf {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(int64_t value) const { return absl::StrCat(value); }
   std::string operator()(uint64_t value) const { return absl::StrCat(value); }
   std::string operator()(double value) const { return absl::StrCat(value); }

@@ -19,7 +19,7 @@ enum class LogFormat { kText, kJson };
 
 struct LogField {
   std::string key;
-  std::variant<int64_t, uint64_t, double, std::string> value;
+  std::variant<bool, int64_t, uint64_t, double, std::string> value;
 };
 
 // Sets up logging for the process, including spdlog's default logger and gRPC's own log. A

@@ -35,7 +35,7 @@ void CallTelemetry::End(const CallRecord& record, bool has_line) const {
   const absl::Duration slow_call = absl::Nanoseconds(slow_call_ns_.load());
   const bool slow = slow_call > absl::ZeroDuration() && record.end - record.arrival > slow_call;
   std::vector<LogField> fields = LogFieldsOf(record);
-  if (slow) fields.push_back({"slow", "true"});
+  if (slow) fields.push_back({"slow", true});
   if (has_line) LogEvent(slow ? spdlog::level::warn : spdlog::level::info, "request", fields);
   if (exporter_ == nullptr || !record.identity.trace.sampled) return;
   exporter_->Export(SpansOf(record, absl::Now() - Clock::Real()->Now(), ThreadRandom()));

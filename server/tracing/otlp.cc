@@ -31,6 +31,7 @@ std::string Utf8(absl::string_view text) {
 struct SetAttributeValue {
   common::AnyValue* out;
 
+  void operator()(bool value) const { out->set_bool_value(value); }
   void operator()(int64_t value) const { out->set_int_value(value); }
   void operator()(uint64_t value) const {
     // OTLP has no unsigned integers.

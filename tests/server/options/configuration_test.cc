@@ -91,7 +91,7 @@ TEST_F(ConfigurationTest, MistakesNameTheirSourceAndTheValidValues) {
       {"max_paths: many\n", ": max_paths: \"many\" is not a valid value. Maximum number of paths"},
       {"max_paths: 0\n", ": max_paths must be from 1 to 16777216, not 0"},
       {"max_paths: [1, 2]\n", ": max_paths must be a single value, not a list"},
-      {"log_level: loud\n", ": log_level must be debug, info, warning or error"},
+      {"log_level: loud\n", ": log_level must be one of debug, info, warning, error, not 'loud'"},
       {"lame_duck: -1s\n", ": lame_duck must be from 0s to 24h, not -1s"},
       {"lame_duck: 5\n", ": lame_duck: \"5\" is not a valid value."},
   };

@@ -65,15 +65,16 @@ TEST(LoggingDeathTest, LinesThatCannotBeWrittenAreCountedAndBlockNobody) {
 
 TEST(LoggingTest, JsonIsValidWhateverTheValues) {
   const std::string value = "quote \" backslash \\ newline \n bad byte \xff end";
-  const std::string line =
-      FormatJson("2026-01-01T00:00:00Z", "info", "request",
-                 {{"text", value}, {"count", int64_t{5}}, {"seed", uint64_t{1} << 63}});
+  const std::string line = FormatJson(
+      "2026-01-01T00:00:00Z", "info", "request",
+      {{"text", value}, {"count", int64_t{5}}, {"seed", uint64_t{1} << 63}, {"slow", true}});
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const nlohmann::json json = nlohmann::json::parse(line);
   EXPECT_EQ(json["time"], "2026-01-01T00:00:00Z");
   EXPECT_EQ(json["level"], "info");
   EXPECT_EQ(json["event"], "request");
   EXPECT_EQ(json["count"], 5);
+  EXPECT_EQ(json["slow"], true);
   EXPECT_EQ(json["seed"], uint64_t{1} << 63);
   EXPECT_THAT(json["text"].get<std::string>(), ::testing::HasSubstr("quote \" backslash \\"));
 }
