@@ -36,13 +36,13 @@ from stalled_client import StalledClient
 sys.path.insert(0, os.fspath(ROOT / 'deploy/grafana'))
 
 # pylint: disable=wrong-import-position
-from make_dashboards import DASHBOARDS, EDGE_PANELS  # noqa: E402
+from make_dashboards import DASHBOARDS  # noqa: E402
 from queries import Prometheus, fill_in, load, panel_queries  # noqa: E402
+from service_dashboard import EDGE_PANELS  # noqa: E402
 
 PENGUINS = ROOT / 'datasets/penguins.csv'
 HELDOUT = ROOT / 'datasets/penguins_heldout.csv'
-# These have data only on a GPU.
-GPU_PANELS = {'GPU memory', 'Duration of restoring'}
+GPU_PANELS = {'GPU memory', 'Duration of restoring'}  # they have data only on a GPU
 # These, only with Envoy in front: edge_test.py holds the names of its metrics to a real one.
 EDGE_TITLES = {panel.body['title'] for panel in EDGE_PANELS}
 LOAD_SECONDS = 60

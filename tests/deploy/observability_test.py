@@ -24,8 +24,9 @@ GRAFANA = ROOT / 'deploy/grafana'
 sys.path.insert(0, str(GRAFANA))
 
 # pylint: disable=wrong-import-position
-from make_dashboards import DASHBOARDS, FAILURES, text_of  # noqa: E402
+from make_dashboards import DASHBOARDS, text_of  # noqa: E402
 from queries import fill_in, load, panel_queries  # noqa: E402
+from service_dashboard import FAILURES  # noqa: E402
 
 RULES_TEST = ROOT / 'tests/deploy/prometheus_rules_test.yml'
 RUNBOOK = ROOT / 'docs/runbook.md'
