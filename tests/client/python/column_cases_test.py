@@ -43,8 +43,8 @@ def test_texts(case: dict[str, Any], make: Callable[[list[str | None]], Any]) ->
         assert values == expected["values"]
     else:
         assert column.categories == expected["categories"]
-    noted = [note.reason for note in table.notes]
-    assert noted == ([] if expected["note"] is None else [expected["note"]])
+    reasons = [warning.reason for warning in table.warnings]
+    assert reasons == ([] if expected["note"] is None else [expected["note"]])
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
@@ -58,22 +58,22 @@ def test_who_says_categories_gets_them(case: dict[str, Any]) -> None:
         column = table.columns["x"]
         assert isinstance(column, CategoricalColumn)
         assert column.categories == texts
-        assert table.notes == []
+        assert table.warnings == []
 
 
-def test_notes_say_what_to_do() -> None:
-    def note(cells: list[str]) -> str:
-        (found,) = read_table({"x": cells}).notes
+def test_warnings_say_what_to_do() -> None:
+    def message(cells: list[str]) -> str:
+        (found,) = read_table({"x": cells}).warnings
         assert found.column == "x"
         return found.message
 
-    assert "types={'x': 'numeric'} reads them" in note(["1", "2", "3"])
-    assert "3 of its 4 cells look like numbers" in note(["1,5", "2,5", "a", "3,5"])
-    assert "(row 1 is 'n/a'): if these are missing, set them to None" in note(["1", "n/a", "3"])
-    assert "(row 0 is 'Jan 2012'): convert them to dates" in note(["Jan 2012", "Feb 2012"])
-    assert "to_datetime(..., format='%Y%m'), or" in note(["201501", "201502", "201503"])
-    assert "types={'x': 'categorical'} keeps the strings" in note(["2012-01", "2012-02"])
-    assert "drop the column" in note([f"id {i}x" for i in range(30)])
+    assert "types={'x': 'numeric'} reads them" in message(["1", "2", "3"])
+    assert "3 of its 4 cells look like numbers" in message(["1,5", "2,5", "a", "3,5"])
+    assert "(row 1 is 'n/a'): if these are missing, set them to None" in message(["1", "n/a", "3"])
+    assert "(row 0 is 'Jan 2012'): convert them to dates" in message(["Jan 2012", "Feb 2012"])
+    assert "to_datetime(..., format='%Y%m'), or" in message(["201501", "201502", "201503"])
+    assert "types={'x': 'categorical'} keeps the strings" in message(["2012-01", "2012-02"])
+    assert "drop the column" in message([f"id {i}x" for i in range(30)])
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_notes_say_what_to_do() -> None:
         (["0000-00-00", "2023-13-01"], r"2 of its 2 cells look .* \(row 0 is '0000-00-00'"),
     ],
 )
-def test_notes_on_dates_show_the_cell_that_is_none(cells: list[str], message: str) -> None:
-    (note,) = read_table({"x": cells}).notes
-    assert note.reason == "DATES_AS_TEXT"
-    assert re.search(message, note.message)
+def test_warnings_about_dates_show_the_cell_that_is_none(cells: list[str], message: str) -> None:
+    (warning,) = read_table({"x": cells}).warnings
+    assert warning.reason == "DATES_AS_TEXT"
+    assert re.search(message, warning.message)
 
 
 @pytest.mark.parametrize(
@@ -154,5 +154,6 @@ def test_durations_in_texts() -> None:
 
 def test_more_texts_than_a_server_takes_are_not_judged() -> None:
     many = [str(i) for i in range(10_001)]
-    assert [note.reason for note in read_table({"x": many[:50]}).notes] == ["NUMBERS_AS_TEXT"]
-    assert read_table({"x": many}).notes == []
+    (warning,) = read_table({"x": many[:50]}).warnings
+    assert warning.reason == "NUMBERS_AS_TEXT"
+    assert read_table({"x": many}).warnings == []

@@ -241,9 +241,9 @@ def test_numbers_that_are_no_days_are_refused_among_dates(
 def test_cells_of_another_meaning_are_told(
     values: Any, held: Meaning, count: int, message: str
 ) -> None:
-    (note,) = ask(values, held).notes
-    assert (note.reason, note.column, note.cell_count) == ("OTHER_MEANING", "x", count)
-    assert re.search(message, note.message), note.message
+    (warning,) = ask(values, held).warnings
+    assert (warning.reason, warning.column, warning.cell_count) == ("OTHER_MEANING", "x", count)
+    assert re.search(message, warning.message), warning.message
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_cells_that_cannot_be_meant_are_refused(values: Any, held: Meaning, mess
     ],
 )
 def test_cells_that_meet_the_column_are_not_told(values: Any, held: Meaning) -> None:
-    assert ask(values, held).notes == []
+    assert ask(values, held).warnings == []
 
 
 def test_what_a_column_that_says_nothing_holds_does_not_matter(

@@ -57,7 +57,7 @@ def test_the_same_columns_from_each_library(make: Any) -> None:
     assert cells(table, "when") == [DAY + 0.5, None]
     assert cells(table, "day") == [DAY, None]
     assert cells(table, "span") == [1.5, None]
-    assert not table.notes
+    assert not table.warnings
 
 
 def test_dtypes_of_pandas() -> None:
@@ -212,18 +212,18 @@ def test_booleans_match_the_categories_of_booleans() -> None:
 
 
 def test_what_is_not_taken_as_it_stands_is_told() -> None:
-    def notes(values: Any, types: Types | None = None) -> list[tuple[str, str, int]]:
+    def warnings_of(values: Any, types: Types | None = None) -> list[tuple[str, str, int]]:
         table = read_table({"x": values}, types=types)
-        return [(note.reason, note.column, note.cell_count) for note in table.notes]
+        return [(warning.reason, warning.column, warning.cell_count) for warning in table.warnings]
 
-    assert notes([1, "n/a", 3]) == [("MIXED_TYPES", "x", 1)]
-    assert notes(["1", "2", "3"]) == [("NUMBERS_AS_TEXT", "x", 3)]
-    assert notes(["a", "2", "b"]) == []
-    assert notes([True, "true", 0, "1", None]) == []
-    assert notes(["1", "2", "3"], {"x": "categorical"}) == [], "the caller has said so"
-    assert notes(np.array([1.0, 2.0, 3.0]), {"x": "categorical"}) == []
-    assert notes(np.array([2**53 + 1, 1])) == [("LOST_DIGITS", "x", 1)]
-    assert notes(np.array([2**53, -(2**53)])) == []
+    assert warnings_of([1, "n/a", 3]) == [("MIXED_TYPES", "x", 1)]
+    assert warnings_of(["1", "2", "3"]) == [("NUMBERS_AS_TEXT", "x", 3)]
+    assert warnings_of(["a", "2", "b"]) == []
+    assert warnings_of([True, "true", 0, "1", None]) == []
+    assert warnings_of(["1", "2", "3"], {"x": "categorical"}) == [], "the caller has said so"
+    assert warnings_of(np.array([1.0, 2.0, 3.0]), {"x": "categorical"}) == []
+    assert warnings_of(np.array([2**53 + 1, 1])) == [("LOST_DIGITS", "x", 1)]
+    assert warnings_of(np.array([2**53, -(2**53)])) == []
 
 
 YMD = [20240131, 20240229, 20230505]
@@ -243,13 +243,13 @@ YMD = [20240131, 20240229, 20230505]
     ],
 )
 def test_dates_written_as_numbers_are_told(days: Any) -> None:
-    (note,) = read_table({"day": days}).notes
-    assert (note.reason, note.column, note.cell_count) == ("DATES_AS_NUMBERS", "day", 3)
-    assert "row 0 is 20240131" in note.message
-    assert "pandas.to_datetime(..., format='%Y%m%d')" in note.message
+    (warning,) = read_table({"day": days}).warnings
+    assert (warning.reason, warning.column, warning.cell_count) == ("DATES_AS_NUMBERS", "day", 3)
+    assert "row 0 is 20240131" in warning.message
+    assert "pandas.to_datetime(..., format='%Y%m%d')" in warning.message
     assert one(days)[:3] == YMD, "and they are numbers all the same"
     for kind in ("numeric", "categorical"):
-        assert read_table({"day": days}, types={"day": kind}).notes == []
+        assert read_table({"day": days}, types={"day": kind}).warnings == []
 
 
 MONTHS = [201501, 201502, 201512]
@@ -259,12 +259,12 @@ MONTHS = [201501, 201502, 201512]
     "months", [MONTHS, np.array(MONTHS, dtype=float), pd.Series([*MONTHS, None]), pl.Series(MONTHS)]
 )
 def test_months_written_as_numbers_are_told(months: Any) -> None:
-    (note,) = read_table({"month": months}).notes
-    assert (note.reason, note.column, note.cell_count) == ("DATES_AS_NUMBERS", "month", 3)
-    assert "row 0 is 201501" in note.message
-    assert "pandas.to_datetime(..., format='%Y%m')" in note.message
+    (warning,) = read_table({"month": months}).warnings
+    assert (warning.reason, warning.column, warning.cell_count) == ("DATES_AS_NUMBERS", "month", 3)
+    assert "row 0 is 201501" in warning.message
+    assert "pandas.to_datetime(..., format='%Y%m')" in warning.message
     assert one(months)[:3] == MONTHS
-    assert read_table({"month": months}, types={"month": "numeric"}).notes == []
+    assert read_table({"month": months}, types={"month": "numeric"}).warnings == []
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_months_written_as_numbers_are_told(months: Any) -> None:
     ],
 )
 def test_numbers_that_are_no_dates_are_not_told_as_such(numbers: Any) -> None:
-    assert read_table({"x": numbers}).notes == []
+    assert read_table({"x": numbers}).warnings == []
 
 
 DATES = pd.date_range("2020-01-01", periods=3)
@@ -322,15 +322,15 @@ def test_an_index_that_may_be_meant_as_a_column_is_told(index: Any, names: list[
         read_table(pd.DataFrame(VALUES, index=index)),
         read_table({"x": pd.Series(VALUES["x"], index=index)}),
     ):
-        assert [note.column for note in table.notes] == names
-        for note in table.notes:
-            assert (note.reason, note.cell_count) == ("UNUSED_INDEX", 3)
-            assert ".reset_index() converts it to a column" in note.message
+        assert [warning.column for warning in table.warnings] == names
+        for warning in table.warnings:
+            assert (warning.reason, warning.cell_count) == ("UNUSED_INDEX", 3)
+            assert ".reset_index() converts it to a column" in warning.message
     frame = pd.DataFrame(VALUES, index=index)
-    assert read_rows(frame, {"x": "numeric"}).notes == []
-    assert read_table(frame, only=["x"]).notes == []
+    assert read_rows(frame, {"x": "numeric"}).warnings == []
+    assert read_table(frame, only=["x"]).warnings == []
     if "x" not in names and index.nlevels == 1:
-        assert read_table(frame.assign(**{index.name or "copy": index})).notes == []
+        assert read_table(frame.assign(**{index.name or "copy": index})).warnings == []
 
 
 @pytest.mark.parametrize(
@@ -354,9 +354,9 @@ def test_a_column_without_a_name_in_its_file(name: str, values: list[Any], is_in
     table = read_table({name: values, **VALUES})
     assert list(table.columns) == (["x"] if is_index else [name, "x"])
     if is_index:
-        (note,) = table.notes
-        assert (note.reason, note.column, note.cell_count) == ("UNUSED_INDEX", name, 3)
-        assert "dropped as an index; to keep it, rename it" in note.message
+        (warning,) = table.warnings
+        assert (warning.reason, warning.column, warning.cell_count) == ("UNUSED_INDEX", name, 3)
+        assert "dropped as an index; to keep it, rename it" in warning.message
         assert name in read_table({name: values}, types={name: "numeric"}).columns
         assert name in read_table({name: values}, only=[name]).columns
 
@@ -382,15 +382,16 @@ BIG = 2**53 + 1
     ],
 )
 def test_integers_that_lose_digits_are_told(values: Any, count: int) -> None:
-    notes = read_table({"id": values}).notes
-    assert [note.cell_count for note in notes if note.reason == "LOST_DIGITS"] == [count][:count]
-    assert read_table({"id": values}, types={"id": "categorical"}).notes == []
+    found = read_table({"id": values}).warnings
+    counts = [warning.cell_count for warning in found if warning.reason == "LOST_DIGITS"]
+    assert counts == [count][:count]
+    assert read_table({"id": values}, types={"id": "categorical"}).warnings == []
 
 
 def test_texts_that_are_to_be_numbers_lose_digits_too() -> None:
     texts = [str(BIG), "-12345678901234567890", "1e300", "12", "1234567890123456789.5"]
-    (note,) = read_table({"id": texts}, types={"id": "numeric"}).notes
-    assert (note.reason, note.column, note.cell_count) == ("LOST_DIGITS", "id", 2)
+    (warning,) = read_table({"id": texts}, types={"id": "numeric"}).warnings
+    assert (warning.reason, warning.column, warning.cell_count) == ("LOST_DIGITS", "id", 2)
 
 
 def test_an_integer_beyond_all_floats_is_infinite() -> None:
@@ -416,13 +417,12 @@ SPAN = datetime.timedelta(days=2)
 )
 def test_mixtures_are_told(cells: list[Any], count: int, message: str) -> None:
     for values in (cells, np.array(cells, dtype=object), pd.Series(cells, dtype=object)):
-        (note,) = read_table({"x": values}).notes
-        assert (note.reason, note.column, note.cell_count) == ("MIXED_TYPES", "x", count)
-        assert message in note.message
+        (warning,) = read_table({"x": values}).warnings
+        assert (warning.reason, warning.column, warning.cell_count) == ("MIXED_TYPES", "x", count)
+        assert message in warning.message
     if not any(isinstance(cell, str) for cell in cells):
-        assert [note.reason for note in read_table({"x": cells}, types={"x": "numeric"}).notes] == [
-            "MIXED_TYPES"
-        ]
+        found = read_table({"x": cells}, types={"x": "numeric"}).warnings
+        assert [warning.reason for warning in found] == ["MIXED_TYPES"]
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_mixtures_are_told(cells: list[Any], count: int, message: str) -> None:
     ],
 )
 def test_numbers_of_several_types_are_no_mixture(cells: list[Any]) -> None:
-    assert read_table({"x": cells}).notes == []
+    assert read_table({"x": cells}).warnings == []
 
 
 @pytest.mark.parametrize(

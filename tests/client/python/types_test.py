@@ -40,7 +40,7 @@ def test_types_of_categories_are_categories_of_whatever(values: Any, texts: Any)
     ):
         table = read_table(data)
         assert cells(table, "x") == texts
-        assert table.notes == []
+        assert table.warnings == []
         assert cells(read_rows(data, {"x": "categorical"}), "x") == texts
 
 
@@ -116,7 +116,7 @@ def test_what_numbers_stand_for(values: Any, expected: str) -> None:
 def test_texts_that_are_to_be_numbers() -> None:
     texts = ["2024-01-01", None]
     table = read_table({"x": texts}, types={"x": "numeric"})
-    assert (cells(table, "x"), meaning(table), table.notes) == ([DAY, None], "date", [])
+    assert (cells(table, "x"), meaning(table), table.warnings) == ([DAY, None], "date", [])
     table = read_table({"x": ["TRUE", "false"]}, types={"x": "numeric"})
     assert (cells(table, "x"), meaning(table)) == ([1.0, 0.0], "boolean")
 
@@ -140,7 +140,7 @@ def test_rows_are_read_by_what_the_context_has(of_context: Any, given: Any, expe
     table = read_rows({"x": given}, {"x": "numeric"}, {"x": of_context})
     assert cells(table, "x") == expected
     assert meaning(table) == of_context
-    assert table.notes == []
+    assert table.warnings == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_cells_of_other_types_are_read_and_told(of_context: Any, given: Any, exp
     table = read_rows({"x": given}, {"x": "numeric"}, {"x": of_context})
     assert cells(table, "x") == expected
     assert meaning(table) == of_context
-    assert [note.reason for note in table.notes] == ["OTHER_MEANING"]
+    assert [warning.reason for warning in table.warnings] == ["OTHER_MEANING"]
 
 
 @pytest.mark.parametrize(

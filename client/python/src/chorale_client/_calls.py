@@ -119,7 +119,7 @@ def register_table(
 
     answer = yield Call("RegisterContext", name, messages)
     restore_meanings(answer.context, table)
-    return answer.context, (*table.notes, *read_warnings(answer.warnings))
+    return answer.context, (*table.warnings, *read_warnings(answer.warnings))
 
 
 def get(name: str) -> Job[pb.Context]:
@@ -211,7 +211,7 @@ def predict(
         target=target,
         source=source,
         warnings=(
-            *table.notes,
+            *table.warnings,
             *merge_warnings(read_warnings(answer.warnings) for answer in answers),
         ),
     )
@@ -275,7 +275,7 @@ def log_density(
         labels=table.labels,
         target=target,
         source=source,
-        warnings=(*table.notes, *read_warnings(answers[0].warnings)),
+        warnings=(*table.warnings, *read_warnings(answers[0].warnings)),
     )
     tell(densities.warnings)
     return densities

@@ -1,4 +1,4 @@
-"""Reads a column from Python objects, one for each cell."""
+"""Cells of a column as Python objects: their types, their numbers, and their string forms."""
 
 from __future__ import annotations
 
@@ -7,70 +7,21 @@ import decimal
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from chorale_client._columns import CategoricalColumn, Column, Floats, Kind, NumericColumn
+from chorale_client._columns import CategoricalColumn, Floats
 from chorale_client._data_warnings import DataWarning
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
-from chorale_client._meanings import EXAMPLES, Meaning, parse_as
+from chorale_client._meanings import EXAMPLES, MEANINGS, Meaning, parse_as
 from chorale_client._number_text import looks_like_number, parse_number
-from chorale_client._number_warnings import note_dates, note_lost_digits_of_cells
-from chorale_client._other_meanings import meet
-from chorale_client._text_columns import column_of_texts, meaning_of_texts
 from chorale_client._text_normalisation import normal_text
 
 _DAY = np.timedelta64(1, "D")
 _EPOCH_DAY = np.datetime64(0, "D")
-_ORDER: tuple[Meaning, ...] = get_args(Meaning)
-
-
-def column_from_cells(
-    name: str,
-    cells: Sequence[Any],
-    kind: Kind | None,
-    notes: list[DataWarning],
-    held: Meaning | None = None,
-) -> Column:
-    """Reads a column from Python objects.
-
-    Args:
-        name: The name of the column.
-        cells: [rows].
-        kind: The type of the column; None: inferred from the cells.
-        notes: The list to which warnings are added.
-        held: For query rows, the meaning of the context's column; None: inferred from the cells.
-    """
-    if kind == "categorical":  # the caller's choice needs no warnings
-        return categorical_from_cells(name, cells)
-    if held is not None:
-        values = _numbers(name, cells, held, notes)
-        owns = _meanings_of_cells(cells, held)
-        others = set(owns.tolist()) - {held}
-        for own in filter(others.__contains__, _ORDER):
-            meet(name, np.where(owns == own, values, np.nan), own, held, notes)
-        return NumericColumn(name, values, held)
-    found = _find_types(name, cells)
-    if kind is None and found.texts:
-        column = categorical_from_cells(name, cells)
-        if not found.others:
-            return column_of_texts(column, notes)
-        if meaning_of_texts(column.categories) == "boolean":
-            return NumericColumn(name, _numbers(name, cells, "boolean", notes), "boolean")
-        notes.append(_mixture_with_texts(name, found))
-        return column
-    meaning = found.meaning
-    if found.texts and not found.others:
-        meaning = meaning_of_texts(categorical_from_cells(name, cells).categories)
-    values = _numbers(name, cells, meaning, notes)
-    if not found.counts.keys() <= {"number", "boolean"} and len(found.counts) > 1:
-        notes.append(_mixture(name, found))
-    elif kind is None and meaning == "number":
-        note_dates(name, values, notes)
-    return NumericColumn(name, values, meaning)
 
 
 def categorical_from_cells(name: str, cells: Sequence[Any]) -> CategoricalColumn:
@@ -121,57 +72,73 @@ def days_since_1970(times: npt.NDArray[np.datetime64]) -> Floats:
     return days(since)
 
 
-def finite(name: str, values: Floats) -> Floats:
-    """Returns the values; InvalidArgumentError if a value is infinite."""
-    infinite = np.isinf(values)
-    if infinite.any():
-        raise InvalidArgumentError(
-            f"column {name!r} is infinite in row {int(infinite.argmax())}: use a finite number, "
-            "or None if it is missing",
-            fields=[name],
-        )
-    return values
+class CellTypes:
+    """The types of the cells of a column.
 
+    Attributes:
+        texts: The number of strings.
+        others: The number of cells that are neither strings nor missing.
+    """
 
-class _Types:
-    """The types of the cells of a column."""
-
-    def __init__(self) -> None:
+    def __init__(self, name: str, cells: Iterable[Any]) -> None:
         self.texts = 0
-        self.example: Any = None  # the first text
-        self.counts: dict[Meaning, int] = {}  # the other cells, by their meaning
-        self.rows: dict[Meaning, int] = {}  # the first row of each meaning
+        self._name = name
+        self._example: Any = None  # the first string
+        self._counts: dict[Meaning, int] = {}  # the other cells, by their meaning
+        self._rows: dict[Meaning, int] = {}  # the first row of each meaning
+        for row, cell in enumerate(cells):
+            if not is_missing(cell):
+                self._add(row, cell)
+        self.others = sum(self._counts.values())
 
-    @property
-    def others(self) -> int:
-        """The number of cells that are not strings."""
-        return sum(self.counts.values())
+    def _add(self, row: int, cell: Any) -> None:
+        if isinstance(cell, str | bytes):
+            self.texts += 1
+            self._example = cell if self._example is None else self._example
+            return
+        meaning = _meaning_of_cell(cell)
+        if meaning is None:
+            raise InvalidArgumentError(
+                f"column {self._name!r} has a cell of type {type(cell).__name__}, which is not a "
+                "number, a date or a string: convert it, or drop the column",
+                fields=[self._name],
+            )
+        self._counts[meaning] = self._counts.get(meaning, 0) + 1
+        self._rows.setdefault(meaning, row)
 
     @property
     def meaning(self) -> Meaning:
         """The meaning of the cells that are not strings; "number" if they have several."""
-        return next(iter(self.counts)) if len(self.counts) == 1 else "number"
+        return next(iter(self._counts)) if len(self._counts) == 1 else "number"
 
+    def strings_and_others(self) -> DataWarning:
+        """Returns the warning for a column of strings and other cells."""
+        others = " and ".join(f"{meaning}s" for meaning in MEANINGS if meaning in self._counts)
+        return DataWarning(
+            f"column {self._name!r} has {others} and {_counted(self.texts, 'string')} such as "
+            f"{self._example!r}: read as categories; if such cells are missing, set them to None",
+            "MIXED_TYPES",
+            self._name,
+            self.texts,
+        )
 
-def _find_types(name: str, cells: Iterable[Any]) -> _Types:
-    found = _Types()
-    for row, cell in enumerate(cells):
-        if is_missing(cell):
-            continue
-        if isinstance(cell, str | bytes):
-            found.texts += 1
-            found.example = cell if found.example is None else found.example
-            continue
-        meaning = _meaning_of_cell(cell)
-        if meaning is None:
-            raise InvalidArgumentError(
-                f"column {name!r} has a cell of type {type(cell).__name__}, which is not a number, "
-                "a date or a string: convert it, or drop the column",
-                fields=[name],
-            )
-        found.counts[meaning] = found.counts.get(meaning, 0) + 1
-        found.rows.setdefault(meaning, row)
-    return found
+    def several_meanings(self) -> DataWarning | None:
+        """Returns a warning if a column mixes dates or durations with other cells."""
+        counts = self._counts
+        if len(counts) < 2 or counts.keys() == {"number", "boolean"}:
+            return None
+        several = sorted(counts, key=lambda meaning: -counts[meaning])
+        counted = " and ".join(_counted(counts[meaning], meaning) for meaning in several)
+        read = ["dates as days since 1970-01-01"] if "date" in several else []
+        read += ["durations as days"] if "duration" in several else []
+        fewest = several[-1]
+        return DataWarning(
+            f"column {self._name!r} has {counted}, the first {fewest} in row {self._rows[fewest]}: "
+            f"read as numbers, {' and '.join(read)}; use a single type, and None for missing cells",
+            "MIXED_TYPES",
+            self._name,
+            counts[fewest],
+        )
 
 
 def _meaning_of_cell(cell: Any) -> Meaning | None:
@@ -189,7 +156,7 @@ def _is_period(cell: Any) -> bool:
     return type(cell).__name__ == "Period" and hasattr(cell, "start_time")
 
 
-def _meanings_of_cells(cells: Sequence[Any], held: Meaning) -> npt.NDArray[Any]:
+def meanings_of_cells(cells: Sequence[Any], held: Meaning) -> npt.NDArray[Any]:
     """Returns the meanings of the cells of query rows [rows]; strings are numbers or `held`."""
     of_type: dict[type, Meaning | None] = {}
     for cell in cells:
@@ -208,43 +175,10 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _mixture_with_texts(name: str, found: _Types) -> DataWarning:
-    others = " and ".join(f"{meaning}s" for meaning in _ORDER if meaning in found.counts)
-    return DataWarning(
-        f"column {name!r} has {others} and {_counted(found.texts, 'string')} such as "
-        f"{found.example!r}: read as categories; if such cells are missing, set them to None",
-        "MIXED_TYPES",
-        name,
-        found.texts,
-    )
-
-
-def _mixture(name: str, found: _Types) -> DataWarning:
-    """Returns the warning for a column that mixes dates or durations with other cells."""
-    several = sorted(found.counts, key=lambda meaning: -found.counts[meaning])
-    counted = " and ".join(_counted(found.counts[meaning], meaning) for meaning in several)
-    read = ["dates as days since 1970-01-01"] if "date" in several else []
-    read += ["durations as days"] if "duration" in several else []
-    fewest = several[-1]
-    return DataWarning(
-        f"column {name!r} has {counted}, the first {fewest} in row {found.rows[fewest]}: read "
-        f"as numbers, {' and '.join(read)}; use a single type, and None for missing cells",
-        "MIXED_TYPES",
-        name,
-        found.counts[fewest],
-    )
-
-
-def _numbers(name: str, cells: Sequence[Any], meaning: Meaning, notes: list[DataWarning]) -> Floats:
-    values = np.empty(len(cells))
-    for row, cell in enumerate(cells):
-        values[row] = np.nan if is_missing(cell) else _number(name, row, cell, meaning)
-    finite(name, values)
-    note_lost_digits_of_cells(name, cells, values, notes)
-    return values
-
-
-def _number(name: str, row: int, cell: Any, meaning: Meaning) -> float:
+def number_of_cell(name: str, row: int, cell: Any, meaning: Meaning) -> float:
+    """Converts a cell to a number in a column with a meaning; infinity if it is too large."""
+    if is_missing(cell):
+        return np.nan
     if _is_period(cell):
         cell = cell.start_time
     if isinstance(cell, datetime.date | np.datetime64):

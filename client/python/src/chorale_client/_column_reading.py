@@ -6,6 +6,7 @@ The docstring of `chorale_client` has the rules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -13,53 +14,154 @@ import numpy as np
 import numpy.typing as npt
 
 from chorale_client._cells import (
+    CellTypes,
     categorical_from_cells,
-    column_from_cells,
     days,
     days_since_1970,
-    finite,
+    meanings_of_cells,
+    number_of_cell,
 )
-from chorale_client._columns import Column, Kind, NumericColumn
+from chorale_client._columns import Column, Floats, Kind, NumericColumn
 from chorale_client._data_warnings import DataWarning
 from chorale_client._errors import InvalidArgumentError
-from chorale_client._meanings import Meaning
-from chorale_client._number_warnings import note_dates, note_lost_digits_of_array
-from chorale_client._other_meanings import meet
+from chorale_client._meanings import MEANINGS, Meaning
+from chorale_client._number_warnings import (
+    dates_as_numbers,
+    lost_digits_of_array,
+    lost_digits_of_cells,
+)
+from chorale_client._other_meanings import other_meaning
+from chorale_client._text_columns import column_of_texts, meaning_of_texts
 
 
-def read_column(
-    name: str,
-    values: Any,
-    kind: Kind | None,
-    notes: list[DataWarning],
-    held: Meaning | None = None,
-) -> Column:
-    """Reads a column from a series of a library, an array, or a sequence.
+@dataclass(frozen=True)
+class ColumnReader:
+    """Reads a column.
 
-    Args:
+    Attributes:
         name: The name of the column.
-        values: [rows].
+        warnings: The list to which warnings are added.
         kind: The type of the column; None: inferred from the type of the values or from the cells.
-        notes: The list to which warnings are added.
         held: For query rows, the meaning of the context's column; None: inferred in the same way.
-
-    Raises:
-        InvalidArgumentError: The values have another type, or a cell cannot be read.
     """
-    series = nw.from_native(_as_series(values), series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        return _read_series(name, series, kind, notes, held)
-    if isinstance(values, np.ndarray):
-        return _read_array(name, values, kind, notes, held)
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
-        if hasattr(values, "__array__"):
-            return _read_array(name, np.asarray(values), kind, notes, held)
-        raise InvalidArgumentError(
-            f"column {name!r} has the type {type(values).__name__}, must be a list or an array "
-            "with a value for each row",
-            fields=[name],
-        )
-    return column_from_cells(name, values, kind, notes, held)
+
+    name: str
+    warnings: list[DataWarning]
+    kind: Kind | None = None
+    held: Meaning | None = None
+
+    def read(self, values: Any) -> Column:
+        """Reads a series of a library, an array, or a sequence [rows].
+
+        Raises:
+            InvalidArgumentError: The values have another type, or a cell cannot be read.
+        """
+        series = nw.from_native(_as_series(values), series_only=True, pass_through=True)
+        if isinstance(series, nw.Series):
+            return self._read_series(series)
+        if isinstance(values, np.ndarray):
+            return self._read_array(values)
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
+            if hasattr(values, "__array__"):
+                return self._read_array(np.asarray(values))
+            raise InvalidArgumentError(
+                f"column {self.name!r} has the type {type(values).__name__}, must be a list or an "
+                "array with a value for each row",
+                fields=[self.name],
+            )
+        return self._read_cells(values)
+
+    def _read_series(self, series: nw.Series[Any]) -> Column:
+        dtype = series.dtype
+        # Narwhals maps every categorical type to one of these two, whatever the categories are.
+        if dtype == nw.Categorical or dtype == nw.Enum:
+            if self.kind != "numeric":
+                return categorical_from_cells(self.name, series.to_list())
+        elif self.kind != "categorical":
+            array = _as_numbers(series)
+            if array is not None:
+                return self._read_array(array, "boolean" if dtype == nw.Boolean else "number")
+        return self._read_cells(series.to_list())
+
+    def _read_array(self, array: npt.NDArray[Any], own: Meaning = "number") -> Column:
+        """Reads an array of any dtype [rows]; `own` is the meaning of an array of floats."""
+        if array.ndim != 1:
+            raise InvalidArgumentError(
+                f"column {self.name!r} has {array.ndim} dimensions, must have 1: a value for each "
+                "row",
+                fields=[self.name],
+            )
+        letter = array.dtype.kind
+        if isinstance(array, np.ma.MaskedArray):
+            return self._read_cells(array.tolist())
+        if self.kind == "categorical" or letter not in "biufMm":
+            return self._read_cells(array.tolist() if letter != "O" else list(array))
+        if letter == "M":
+            own, values = "date", days_since_1970(array)
+        elif letter == "m":
+            own, values = "duration", days(array)
+        else:
+            own = "boolean" if letter == "b" else own
+            values = self._finite(array.astype(np.float64))
+            if letter in "iu":
+                self._warn(lost_digits_of_array(self.name, array))
+            if self.kind is None and own == "number":
+                self._warn(dates_as_numbers(self.name, values))
+        if self.held is not None:
+            self._warn(other_meaning(self.name, values, own, self.held))
+        return NumericColumn(self.name, values, self.held or own)
+
+    def _read_cells(self, cells: Sequence[Any]) -> Column:
+        if self.kind == "categorical":  # the caller's choice needs no warnings
+            return categorical_from_cells(self.name, cells)
+        if self.held is not None:
+            values = self._numbers(cells, self.held)
+            owns = meanings_of_cells(cells, self.held)
+            for own in MEANINGS:
+                values_of_own = np.where(owns == own, values, np.nan)
+                self._warn(other_meaning(self.name, values_of_own, own, self.held))
+            return NumericColumn(self.name, values, self.held)
+        types = CellTypes(self.name, cells)
+        meaning = types.meaning
+        if types.texts and (self.kind is None or not types.others):
+            texts = categorical_from_cells(self.name, cells)
+            meaning = meaning_of_texts(texts.categories)
+            if self.kind is None and not types.others:
+                column, warning = column_of_texts(texts)
+                self._warn(warning)
+                return column
+            if self.kind is None and meaning != "boolean":
+                self._warn(types.strings_and_others())
+                return texts
+        values = self._numbers(cells, meaning)
+        warning = types.several_meanings()
+        if warning is None and self.kind is None and meaning == "number":
+            warning = dates_as_numbers(self.name, values)
+        self._warn(warning)
+        return NumericColumn(self.name, values, meaning)
+
+    def _numbers(self, cells: Sequence[Any], meaning: Meaning) -> Floats:
+        values = np.empty(len(cells))
+        for row, cell in enumerate(cells):
+            values[row] = number_of_cell(self.name, row, cell, meaning)
+        self._finite(values)
+        self._warn(lost_digits_of_cells(self.name, cells, values))
+        return values
+
+    def _finite(self, values: Floats) -> Floats:
+        """Returns the values; InvalidArgumentError if a value is infinite."""
+        infinite = np.isinf(values)
+        if infinite.any():
+            raise InvalidArgumentError(
+                f"column {self.name!r} is infinite in row {int(infinite.argmax())}: use a finite "
+                "number, or None if it is missing",
+                fields=[self.name],
+            )
+        return values
+
+    def _warn(self, warning: DataWarning | None) -> None:
+        if warning is not None:
+            self.warnings.append(warning)
 
 
 def _as_series(values: Any) -> Any:
@@ -77,26 +179,6 @@ def _as_series(values: Any) -> Any:
     return values
 
 
-def _read_series(
-    name: str,
-    series: nw.Series[Any],
-    kind: Kind | None,
-    notes: list[DataWarning],
-    held: Meaning | None,
-) -> Column:
-    dtype = series.dtype
-    # Narwhals maps every categorical type to one of these two, whatever the categories are.
-    if dtype == nw.Categorical or dtype == nw.Enum:
-        if kind != "numeric":
-            return categorical_from_cells(name, series.to_list())
-    elif kind != "categorical":
-        array = _as_numbers(series)
-        if array is not None:
-            own: Meaning = "boolean" if dtype == nw.Boolean else "number"
-            return _read_array(name, array, kind, notes, held, own)
-    return column_from_cells(name, series.to_list(), kind, notes, held)
-
-
 def _as_numbers(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
     """Converts a series of numbers or times to an array [rows]; None for other types."""
     dtype = series.dtype
@@ -110,48 +192,3 @@ def _as_numbers(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
         array = series.to_numpy()
         return array if array.dtype.kind in "Mm" else None
     return None
-
-
-def _read_array(
-    name: str,
-    array: npt.NDArray[Any],
-    kind: Kind | None,
-    notes: list[DataWarning],
-    held: Meaning | None,
-    own: Meaning = "number",
-) -> Column:
-    """Reads a column from a one-dimensional numpy array of any dtype.
-
-    Args:
-        name: The name of the column.
-        array: [rows].
-        kind: See `read_column`.
-        notes: See `read_column`.
-        held: See `read_column`.
-        own: The meaning of an array of floats.
-    """
-    if array.ndim != 1:
-        raise InvalidArgumentError(
-            f"column {name!r} has {array.ndim} dimensions, must have 1: a value for each row",
-            fields=[name],
-        )
-    if isinstance(array, np.ma.MaskedArray):
-        return column_from_cells(name, array.tolist(), kind, notes, held)
-    letter = array.dtype.kind
-    if kind == "categorical" or letter not in "biufMm":
-        cells = array.tolist() if letter != "O" else list(array)
-        return column_from_cells(name, cells, kind, notes, held)
-    if letter == "M":
-        own, values = "date", days_since_1970(array)
-    elif letter == "m":
-        own, values = "duration", days(array)
-    else:
-        own = "boolean" if letter == "b" else own
-        values = finite(name, array.astype(np.float64))
-        if letter in "iu":
-            note_lost_digits_of_array(name, array, notes)
-        if kind is None and own == "number":
-            note_dates(name, values, notes)
-    if held is not None:
-        meet(name, values, own, held, notes)
-    return NumericColumn(name, values, held or own)

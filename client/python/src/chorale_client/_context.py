@@ -165,7 +165,7 @@ class BlockingContext(Description[ClientT]):
         """
         options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
         call = SampleCall.about(self, rows, options)
-        tell(call.rows.notes)
+        tell(call.rows.warnings)
         return _blocks(self._client._messages(call, timeout))
 
     def log_density(

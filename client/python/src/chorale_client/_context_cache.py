@@ -60,12 +60,12 @@ def hold(client: Client, table: Table, target: str, model: str | None) -> Held:
         held = _held.get(key)
         if held is None:
             # With the lock, so that no other thread deletes the context during registration.
-            untold = dataclasses.replace(table, notes=[])
+            untold = dataclasses.replace(table, warnings=[])
             job = _calls.register_table(name, untold, target, model, _no_bar)
             message, warnings = client._run(job, None)
             held = _held[key] = Held(Context(client, message, warnings))
         _forget_dropped()
-    tell((*table.notes, *held.context.warnings), registered=True)
+    tell((*table.warnings, *held.context.warnings), registered=True)
     return held
 
 

@@ -6,12 +6,12 @@ The command line drops the same columns of a file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from chorale_client._column_reading import read_column
+from chorale_client._column_reading import ColumnReader
 from chorale_client._columns import Column, NumericColumn
 from chorale_client._data_warnings import DataWarning
 
@@ -20,13 +20,12 @@ _REASON = "UNUSED_INDEX"
 _UNNAMED = re.compile(r"Unnamed: \d+(?:\.\d+)*", re.ASCII)
 
 
-def note_index(index: Any, columns: Mapping[str, Column], notes: list[DataWarning]) -> None:
-    """Warns about levels of an index that may be meant as columns: dates, and named levels.
+def unused_index(index: Any, columns: Mapping[str, Column]) -> Iterator[DataWarning]:
+    """Yields warnings about levels of an index that may be meant as columns: dates, named levels.
 
     Args:
         index: The pandas index of the rows; other objects are ignored.
-        columns: The columns of the table, by name.
-        notes: The list to which a warning is added for each such level that no column repeats.
+        columns: The columns of the table, by name; no warning for levels that a column repeats.
     """
     for level in range(getattr(index, "nlevels", 0)):
         labels = index.get_level_values(level)
@@ -38,18 +37,16 @@ def note_index(index: Any, columns: Mapping[str, Column], notes: list[DataWarnin
         if dates and _is_among(labels, columns.values()):
             continue
         called = f"index {name!r}" if name else "index of dates"
-        notes.append(
-            DataWarning(
-                f"the table's {called} is not used: .reset_index() converts it to a column",
-                _REASON,
-                name or "",
-                len(labels),
-            )
+        yield DataWarning(
+            f"the table's {called} is not used: .reset_index() converts it to a column",
+            _REASON,
+            name or "",
+            len(labels),
         )
 
 
 def _is_among(dates: Any, columns: Iterable[Column]) -> bool:
-    own = read_column("index", dates, None, [])
+    own = ColumnReader("index", []).read(dates)
     assert isinstance(own, NumericColumn)
     return any(
         isinstance(column, NumericColumn)
@@ -59,22 +56,22 @@ def _is_among(dates: Any, columns: Iterable[Column]) -> bool:
     )
 
 
-def leave_out_unnamed(
-    columns: Mapping[str, Column], keep: Iterable[str], notes: list[DataWarning]
+def drop_unnamed(
+    columns: Mapping[str, Column], keep: Iterable[str], warnings: list[DataWarning]
 ) -> dict[str, Column]:
     """Drops the columns that have no name in a file and count the rows.
 
     Args:
         columns: The columns of a table, by name.
         keep: The names of columns whose type the caller has set.
-        notes: The list to which a warning is added for each dropped column.
+        warnings: The list to which a warning is added for each dropped column.
     """
     kept = dict(columns)
     for name, column in columns.items():
         if _UNNAMED.fullmatch(name) is None or name in keep or not _counts_rows(column):
             continue
         del kept[name]
-        notes.append(
+        warnings.append(
             DataWarning(
                 f"column {name!r} has no name in its file and counts the rows: dropped as an "
                 "index; to keep it, rename it",

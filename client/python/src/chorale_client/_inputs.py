@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chorale_client._cells import is_missing
-from chorale_client._column_reading import read_column
+from chorale_client._column_reading import ColumnReader
 from chorale_client._columns import CategoricalColumn, NumericColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
@@ -43,7 +43,7 @@ def table_to_register(
                 fields=["target"],
             )
         aligned = align(target, table.labels.index, "target")
-        column = read_column(target_name, aligned, "numeric", table.notes)
+        column = ColumnReader(target_name, table.warnings, "numeric").read(aligned)
         if table.columns and len(column) != table.row_count:
             raise InvalidArgumentError(
                 f"target: {len(column)} values for {table.row_count} rows", fields=["target"]
@@ -67,10 +67,10 @@ def query_rows(context: Description[Any], data: Data) -> Table:
     table = read_rows(data, kinds, meanings)
     # The model does not read dropped columns, so the meanings of their cells have no effect.
     left_out = {feature.name for feature in context.features if feature.left_out}
-    table.notes[:] = [
-        note
-        for note in table.notes
-        if note.reason != "OTHER_MEANING" or note.column not in left_out
+    table.warnings[:] = [
+        warning
+        for warning in table.warnings
+        if warning.reason != "OTHER_MEANING" or warning.column not in left_out
     ]
     return table
 

@@ -7,12 +7,13 @@ context stores the meaning of each column, so that clients can convert query row
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, get_args
 
 from chorale_client._date_text import parse_date
 from chorale_client._number_text import parse_number
 
 Meaning = Literal["number", "boolean", "date", "duration"]
+MEANINGS: tuple[Meaning, ...] = get_args(Meaning)
 
 _TRUE = frozenset({"true", "t", "yes", "y"})
 _FALSE = frozenset({"false", "f", "no", "n"})

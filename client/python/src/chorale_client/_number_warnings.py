@@ -20,24 +20,22 @@ _LEAST_DATES = 3  # distinct dates
 _DIGITS = re.compile(r"[+\-\u2212]?\d+", re.ASCII)
 
 
-def note_dates(name: str, values: Floats, notes: list[DataWarning]) -> None:
-    """Warns about a column whose numbers are all dates like 20240131, or months like 202401."""
+def dates_as_numbers(name: str, values: Floats) -> DataWarning | None:
+    """Returns a warning if all numbers are dates like 20240131, or all are months like 202401."""
     present = ~np.isnan(values)
     dates = values[present]
     form = compact_form(dates)
     if form is None or len(np.unique(dates)) < _LEAST_DATES:
-        return
+        return None
     row = int(present.argmax())
-    notes.append(
-        DataWarning(
-            f"column {name!r} is read as numbers, but all look like dates written as numbers (row "
-            f"{row} is {int(dates[0])}), which are not evenly spaced: convert them to dates, for "
-            f"example by pandas.to_datetime(..., format={form!r}); "
-            f"types={{{name!r}: 'numeric'}} keeps the numbers",
-            "DATES_AS_NUMBERS",
-            name,
-            len(dates),
-        )
+    return DataWarning(
+        f"column {name!r} is read as numbers, but all look like dates written as numbers (row "
+        f"{row} is {int(dates[0])}), which are not evenly spaced: convert them to dates, for "
+        f"example by pandas.to_datetime(..., format={form!r}); "
+        f"types={{{name!r}: 'numeric'}} keeps the numbers",
+        "DATES_AS_NUMBERS",
+        name,
+        len(dates),
     )
 
 
@@ -66,24 +64,15 @@ def compact_form(values: Floats) -> str | None:
     return form if (days.astype("M8[M]") == first).all() else None
 
 
-def note_lost_digits_of_array(name: str, array: npt.NDArray[Any], notes: list[DataWarning]) -> None:
-    """Warns about integers of an integer array that float64 rounds."""
-    _note_lost_digits(name, int(((array > _EXACT) | (array < -_EXACT)).sum()), notes)
+def lost_digits_of_array(name: str, array: npt.NDArray[Any]) -> DataWarning | None:
+    """Returns a warning if an integer array has integers that float64 rounds."""
+    return _lost_digits(name, int(((array > _EXACT) | (array < -_EXACT)).sum()))
 
 
-def note_lost_digits_of_cells(
-    name: str, cells: Sequence[Any], values: Floats, notes: list[DataWarning]
-) -> None:
-    """Warns about integers among cells that float64 rounds.
-
-    Args:
-        name: The name of the column.
-        cells: [rows], of any type.
-        values: [rows]: the converted numbers.
-        notes: The list to which the warning is added.
-    """
+def lost_digits_of_cells(name: str, cells: Sequence[Any], values: Floats) -> DataWarning | None:
+    """Returns a warning if cells of any type have integers that float64 rounds to `values`."""
     large = np.flatnonzero(np.abs(values) >= _EXACT)
-    _note_lost_digits(name, sum(_is_beyond(cells[row]) for row in large.tolist()), notes)
+    return _lost_digits(name, sum(_is_beyond(cells[row]) for row in large.tolist()))
 
 
 def _is_beyond(cell: Any) -> bool:
@@ -96,14 +85,13 @@ def _is_beyond(cell: Any) -> bool:
     return isinstance(cell, numbers.Integral) and abs(int(cell)) > _EXACT
 
 
-def _note_lost_digits(name: str, count: int, notes: list[DataWarning]) -> None:
-    if count:
-        notes.append(
-            DataWarning(
-                f"column {name!r} has {count} integers beyond 2**53, which lose their last digits: "
-                "drop the column if they are IDs",
-                "LOST_DIGITS",
-                name,
-                count,
-            )
-        )
+def _lost_digits(name: str, count: int) -> DataWarning | None:
+    if not count:
+        return None
+    return DataWarning(
+        f"column {name!r} has {count} integers beyond 2**53, which lose their last digits: drop "
+        "the column if they are IDs",
+        "LOST_DIGITS",
+        name,
+        count,
+    )

@@ -31,7 +31,7 @@ _READ_AS: dict[Meaning, str] = {
 }
 
 
-def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[DataWarning]) -> None:
+def other_meaning(name: str, values: Floats, own: Meaning, held: Meaning) -> DataWarning | None:
     """Checks cells of query rows against the meaning of the context's column.
 
     Numbers are valid for each meaning, as in the API, with a warning. Exceptions are numbers that
@@ -43,7 +43,9 @@ def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[Dat
         values: [rows]; NaN for missing cells, and for cells with another meaning than `own`.
         own: The meaning of the cells.
         held: The meaning of the context's column.
-        notes: The list to which a warning is added if the meanings differ.
+
+    Returns:
+        A warning if the meanings differ.
 
     Raises:
         InvalidArgumentError: The cells are not valid for the column.
@@ -53,7 +55,7 @@ def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[Dat
     if (own, held) == ("number", "boolean"):
         _check_truth(called, name, values, present)
     if own == held or not present.any() or {own, held} == {"number", "boolean"}:
-        return
+        return None
     row = int(present.argmax())
     if "number" not in (own, held):
         raise InvalidArgumentError(
@@ -65,15 +67,13 @@ def meet(name: str, values: Floats, own: Meaning, held: Meaning, notes: list[Dat
     if held == "date":
         shown += f", which is {datetime.date.fromordinal(_EPOCH + int(values[row] // 1))}"
     count = int(present.sum())
-    notes.append(
-        DataWarning(
-            f"{called}{count} of {len(values)} cells are {_CALLED[own]} ({shown}): read as "
-            f"{_READ_AS[own if held == 'number' else held]}; if this is not intended, "
-            f"{_way_out(held)}",
-            "OTHER_MEANING",
-            name,
-            count,
-        )
+    return DataWarning(
+        f"{called}{count} of {len(values)} cells are {_CALLED[own]} ({shown}): read as "
+        f"{_READ_AS[own if held == 'number' else held]}; if this is not intended, "
+        f"{_way_out(held)}",
+        "OTHER_MEANING",
+        name,
+        count,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 import re
@@ -98,7 +99,7 @@ def cut_texts(table: Table) -> Table:
             new = [place.setdefault(text, len(place)) for text in cut]
             codes = np.array([*new, -1], dtype=np.int32)[column.codes]
             columns[name] = CategoricalColumn(name, list(place), codes)
-    return Table(columns, table.row_count, table.labels, table.notes)
+    return dataclasses.replace(table, columns=columns)
 
 
 def split_rows(table: Table, max_bytes: int, max_rows: int) -> Iterator[tuple[int, int]]:

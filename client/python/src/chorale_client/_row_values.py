@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chorale_client._cells import is_missing
-from chorale_client._column_reading import read_column
+from chorale_client._column_reading import ColumnReader
 from chorale_client._columns import Floats, NumericColumn
 from chorale_client._errors import InvalidArgumentError
 
@@ -99,7 +99,7 @@ def values_for_rows(values: Any, index: Any, what: str) -> Floats:
     Raises:
         InvalidArgumentError: See `align`; or a value is not a number.
     """
-    column = read_column(what, align(values, index, what), "numeric", [])
+    column = ColumnReader(what, [], "numeric").read(align(values, index, what))
     assert isinstance(column, NumericColumn)
     return column.values
 

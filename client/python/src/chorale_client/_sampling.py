@@ -158,7 +158,7 @@ class Assembly:
             source=Source.of(self._summary.source),
             timings=Timings.of(self._summary.timings),
             log_densities=self._densities,
-            warnings=(*self._call.rows.notes, *read_warnings(self._summary.warnings)),
+            warnings=(*self._call.rows.warnings, *read_warnings(self._summary.warnings)),
         )
         tell(samples.warnings)
         return samples

@@ -8,21 +8,21 @@ a dictionary of columns, or a numpy array: a two-dimensional array, whose column
 from __future__ import annotations
 
 import collections
+import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 
 from chorale_client._cells import is_missing
-from chorale_client._column_reading import read_column
+from chorale_client._column_reading import ColumnReader
 from chorale_client._columns import Column, Kind
 from chorale_client._data_warnings import DataWarning
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
-from chorale_client._index_warnings import leave_out_unnamed, note_index
+from chorale_client._index_warnings import drop_unnamed, unused_index
 from chorale_client._labels import Labels
 from chorale_client._meanings import Meaning
 from chorale_client._row_values import align, is_labelled
@@ -32,7 +32,7 @@ Data = Any  # a table for read_table
 Types = Mapping[str, Literal["numeric", "categorical"]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Table:
     """Columns of equal length with labelled rows.
 
@@ -40,17 +40,17 @@ class Table:
         columns: The columns by name, in their order.
         row_count: The number of rows.
         labels: The labels of the rows, and the library for DataFrames of results.
-        notes: Warnings about the cells of the table.
+        warnings: Warnings about the cells of the table.
     """
 
     columns: dict[str, Column]
     row_count: int
     labels: Labels
-    notes: list[DataWarning] = field(default_factory=list)
+    warnings: list[DataWarning] = dataclasses.field(default_factory=list)
 
     def with_column(self, column: Column) -> Table:
         """Returns the table with an additional column, which replaces a column of the same name."""
-        return Table({**self.columns, column.name: column}, self.row_count, self.labels, self.notes)
+        return dataclasses.replace(self, columns={**self.columns, column.name: column})
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -94,14 +94,15 @@ def read_table(
     if only is not None:
         found = {name: known.find(name) for name in only}
         by_name = {name: by_name[own] for name, own in found.items() if own is not None}
-    notes: list[DataWarning] = []
+    warnings: list[DataWarning] = []
     read = {
-        name: read_column(name, values, kinds.get(name), notes) for name, values in by_name.items()
+        name: ColumnReader(name, warnings, kinds.get(name)).read(values)
+        for name, values in by_name.items()
     }
     if only is None:
-        read = leave_out_unnamed(read, kinds, notes)
-        note_index(labels.index, read, notes)
-    return _table(read, labels, notes)
+        read = drop_unnamed(read, kinds, warnings)
+        warnings += unused_index(labels.index, read)
+    return _table(read, labels, warnings)
 
 
 def read_rows(
@@ -121,7 +122,7 @@ def read_rows(
     _check_names(names)
     by_name = dict(zip(names, columns, strict=True))
     known = Names(names)
-    notes: list[DataWarning] = []
+    warnings: list[DataWarning] = []
     read: dict[str, Column] = {}
     for name, kind in kinds.items():
         own = known.find(name)
@@ -131,16 +132,16 @@ def read_rows(
                 fields=[name],
             )
         meaning = (meanings or {}).get(name, "number")
-        read[name] = read_column(name, by_name[own], kind, notes, meaning)
-    return _table(read, labels, notes)
+        read[name] = ColumnReader(name, warnings, kind, meaning).read(by_name[own])
+    return _table(read, labels, warnings)
 
 
-def _table(columns: dict[str, Column], labels: Labels, notes: list[DataWarning]) -> Table:
+def _table(columns: dict[str, Column], labels: Labels, warnings: list[DataWarning]) -> Table:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidArgumentError(f"the columns differ in length: {lengths}")
     count = next(iter(lengths.values()), len(labels))
-    return Table(columns, count, labels.of_length(count), notes)
+    return Table(columns, count, labels.of_length(count), warnings)
 
 
 def _columns_of(data: Data) -> tuple[list[str], list[Any], Labels]:

@@ -36,33 +36,27 @@ def meaning_of_texts(texts: Sequence[str]) -> Meaning:
     return "number"
 
 
-def column_of_texts(column: CategoricalColumn, notes: list[DataWarning]) -> Column:
-    """Returns the column of strings whose type the caller has not set.
+def column_of_texts(column: CategoricalColumn) -> tuple[Column, DataWarning | None]:
+    """Returns the column of strings whose type the caller has not set, and a warning about it.
 
     Args:
         column: The strings as categories.
-        notes: The list to which warnings are added.
     """
     meaning = meaning_of_texts(column.categories)
     if meaning == "number":
-        note = _note(column)
-        if note is not None:
-            notes.append(note)
-        return column
+        return column, _warning(column)
     numbers = [parse_as(text, meaning) for text in column.categories]
     values = np.array([*numbers, np.nan], dtype=np.float64)[column.codes]
+    warning = None
     if meaning == "date":
-        notes.append(
-            DataWarning(
-                f"column {column.name!r} has dates as strings, such as {column.categories[0]!r}: "
-                "read as days since 1970-01-01; "
-                f"types={{{column.name!r}: 'categorical'}} keeps the strings",
-                "READ_AS_DATES",
-                column.name,
-                int((column.codes >= 0).sum()),
-            )
+        warning = DataWarning(
+            f"column {column.name!r} has dates as strings, such as {column.categories[0]!r}: read "
+            f"as days since 1970-01-01; types={{{column.name!r}: 'categorical'}} keeps the strings",
+            "READ_AS_DATES",
+            column.name,
+            int((column.codes >= 0).sum()),
         )
-    return NumericColumn(column.name, values, meaning)
+    return NumericColumn(column.name, values, meaning), warning
 
 
 class _Texts:
@@ -88,7 +82,7 @@ class _Texts:
         return f"row {row} is {self.column.categories[self.column.codes[row]]!r}"
 
 
-def _note(column: CategoricalColumn) -> DataWarning | None:
+def _warning(column: CategoricalColumn) -> DataWarning | None:
     """Returns the most specific warning about a column of categories, if there is one."""
     texts = _Texts(column)
     if not texts.cells or len(column.categories) > _MOST_JUDGED:

@@ -205,7 +205,7 @@ class Context(Description[Client]):
         """
         options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
         call = SampleCall.about(self, rows, options)
-        tell(call.rows.notes)
+        tell(call.rows.warnings)
         async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
             async for message in messages:
                 for block in read_blocks(message):
