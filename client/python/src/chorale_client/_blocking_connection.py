@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from typing import Any, ClassVar, TypeVar
 
 import grpc
 
-from chorale_client._calls import Call, Job
+from chorale_client._calls import Job
 from chorale_client._channel import Endpoint, Settings, read_error
 from chorale_client._connection import Connection
 from chorale_client._errors import FailedPreconditionError
 from chorale_client._interrupts import Uninterrupted
-from chorale_client._retry import Attempts
 from chorale_client._sampling import SampleCall
 from chorale_client._wire import SampleMessage
 
@@ -40,54 +38,25 @@ class BlockingConnection(Connection):
                 "method 'spawn' or 'forkserver'"
             )
 
+    async def _make(self, method: Any, message: Any, **options: Any) -> Any:
+        future: Any = None
+        try:
+            with Uninterrupted():
+                future = method.future(message, **options)
+            return future.result()
+        except BaseException:  # such as Ctrl-C: the server should stop its work
+            if future is not None:
+                future.cancel()
+            raise
+
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     def _wait_until_ready(self) -> None:
-        """Waits until the server answers, for at most connect_timeout."""
-        attempts = Attempts(self._settings.retry, self._settings.connect_timeout)
-        while True:
-            try:
-                self._check_health(
-                    b"", timeout=attempts.remaining(), metadata=self._endpoint.metadata
-                )
-                return
-            except grpc.RpcError as error:
-                failure = self._endpoint.failure(error)
-            delay = self._connect_delay(failure, attempts)
-            if delay is None:
-                return
-            time.sleep(delay)
+        _finish(self._await_server())
 
     def _run(self, job: Job[Result], timeout: float | None) -> Result:
-        """Makes the calls of a job, with retries; `timeout` is for all of them together."""
-        attempts: Attempts | None = None
-        answer: Any = None
-        with contextlib.closing(job):
-            while True:
-                try:
-                    call = job.send(answer)
-                except StopIteration as end:
-                    result: Result = end.value
-                    return result
-                attempts = attempts or self._attempts(timeout)
-                answer = self._answer(call, attempts)
-
-    def _answer(self, call: Call, attempts: Attempts) -> Any:
-        method = getattr(self._stub, call.method)
-        metadata = self._endpoint.metadata_about(call.context)
-        while True:
-            future: Any = None
-            try:
-                with Uninterrupted():
-                    future = method.future(
-                        call.message(), timeout=attempts.remaining(), metadata=metadata
-                    )
-                return future.result()
-            except grpc.RpcError as error:
-                failure = read_error(error, attempts.timeout)
-            except BaseException:  # such as Ctrl-C: the server should stop its work
-                if future is not None:
-                    future.cancel()
-                raise
-            time.sleep(attempts.delay_or_raise(failure, repeatable=call.idempotent))
+        return _finish(self._make_all(job, timeout))
 
     def _messages(
         self, call: SampleCall, timeout: float | None
@@ -113,3 +82,13 @@ class BlockingConnection(Connection):
                 if stream is not None:
                     stream.cancel()
             time.sleep(attempts.delay_or_raise(failure, repeatable=not begun))
+
+
+def _finish(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Runs a coroutine that is never suspended."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    raise AssertionError("the coroutine was suspended")

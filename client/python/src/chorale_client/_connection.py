@@ -1,25 +1,36 @@
-"""The state of a connection to a server, which the blocking and the asyncio client share."""
+"""Connections to a server: their state and their retries, which both clients share."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import contextlib
+from typing import Any, ClassVar, TypeVar
 
+import grpc
+
+from chorale_client._calls import Call, Job
 from chorale_client._channel import (
     CLOSED,
     HEALTH_METHOD,
     RETRY_CONNECT_SECONDS,
     Endpoint,
     Settings,
+    read_error,
 )
-from chorale_client._errors import ChoraleError, FailedPreconditionError
+from chorale_client._errors import FailedPreconditionError
 from chorale_client._retry import Attempts
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._v1 import chorale_pb2_grpc as rpc
 from chorale_client._wire import read_sample_response
 
+Result = TypeVar("Result")
+
 
 class Connection:
-    """Channels to a server, and the rules for attempts; subclasses make the calls and wait."""
+    """Channels to a server, and the rules for attempts; subclasses make the calls and wait.
+
+    The rules are coroutines. In the asyncio client, the event loop runs them. In the blocking
+    client, `_make` and `_sleep` block, so that these coroutines end without being suspended.
+    """
 
     _grpc: ClassVar[Any]  # grpc or grpc.aio
 
@@ -63,13 +74,54 @@ class Connection:
         self._check_usable()
         return Attempts(self._settings.retry, timeout or self._settings.timeout)
 
-    def _connect_delay(self, failure: ChoraleError | None, attempts: Attempts) -> float | None:
-        """Returns the seconds until the next attempt to connect; None if the server answered.
+    async def _make(self, method: Any, message: Any, **options: Any) -> Any:
+        """Makes a call with a single response, which it returns; raises grpc.RpcError."""
+        raise NotImplementedError
 
-        Raises `failure` if there is no next attempt.
-        """
-        if failure is None:
-            return None
-        if failure.code != "UNAVAILABLE" or attempts.remaining() <= RETRY_CONNECT_SECONDS:
-            raise failure
-        return RETRY_CONNECT_SECONDS
+    async def _sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    async def _await_server(self) -> None:
+        """Waits until the server answers, for at most connect_timeout."""
+        attempts = Attempts(self._settings.retry, self._settings.connect_timeout)
+        metadata = self._endpoint.metadata
+        while True:
+            try:
+                await self._make(
+                    self._check_health, b"", timeout=attempts.remaining(), metadata=metadata
+                )
+                return
+            except grpc.RpcError as error:
+                failure = self._endpoint.failure(error)
+            if failure is None:  # the server answered
+                return
+            if failure.code != "UNAVAILABLE" or attempts.remaining() <= RETRY_CONNECT_SECONDS:
+                raise failure
+            await self._sleep(RETRY_CONNECT_SECONDS)
+
+    async def _make_all(self, job: Job[Result], timeout: float | None) -> Result:
+        """Makes the calls of a job, with retries; `timeout` is for all of them together."""
+        attempts: Attempts | None = None
+        answer: Any = None
+        with contextlib.closing(job):
+            while True:
+                try:
+                    call = job.send(answer)
+                except StopIteration as end:
+                    result: Result = end.value
+                    return result
+                attempts = attempts or self._attempts(timeout)
+                answer = await self._answer(call, attempts)
+
+    async def _answer(self, call: Call, attempts: Attempts) -> Any:
+        """Makes a call, with retries; returns the response."""
+        method = getattr(self._stub, call.method)
+        metadata = self._endpoint.metadata_about(call.context)
+        while True:
+            try:
+                return await self._make(
+                    method, call.message(), timeout=attempts.remaining(), metadata=metadata
+                )
+            except grpc.RpcError as error:
+                failure = read_error(error, attempts.timeout)
+            await self._sleep(attempts.delay_or_raise(failure, repeatable=call.idempotent))
