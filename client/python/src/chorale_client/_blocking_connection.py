@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Coroutine, Generator
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import grpc
 
-from chorale_client._calls import Job
+from chorale_client._calls import Job, Result
 from chorale_client._channel import Endpoint, Settings, read_error
 from chorale_client._connection import Connection
 from chorale_client._errors import FailedPreconditionError
 from chorale_client._interrupts import Uninterrupted
 from chorale_client._sampling import SampleCall
 from chorale_client._wire import SampleMessage
-
-Result = TypeVar("Result")
 
 
 class BlockingConnection(Connection):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
+from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning, merge_warnings, read_warnings, tell
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import DataLossError, InternalError, InvalidArgumentError
@@ -32,17 +33,16 @@ from chorale_client._requests import (
     check_size,
     cut_texts,
     encode_table,
-    predict_request,
     probabilities,
     restore_meanings,
     seed_number,
+    snapping,
     split_rows,
     whole_number,
 )
 from chorale_client._tables import Data, Table, Types
 from chorale_client._v1 import chorale_pb2 as pb
 
-Floats = npt.NDArray[np.float64]
 Result = TypeVar("Result")
 Done = Callable[[int], None]  # called with the number of rows sent
 
@@ -185,13 +185,13 @@ def predict(
     cut = cut_texts(table)
     answers: list[pb.PredictResponse] = []
     for start, end in split_rows(cut, MAX_PREDICT_BYTES, MAX_PREDICT_ROWS):
-        request = predict_request(
-            context.name,
-            encode_table(cut, start, end),
-            wanted,
-            mixtures=mixtures,
-            snap=snap,
-            source=source,
+        request = pb.PredictRequest(
+            context=f"contexts/{context.name}",
+            targets=encode_table(cut, start, end),
+            quantiles=wanted,
+            include_mixtures=mixtures,
+            snapping=snapping(snap),
+            expected_source=source.message(),
         )
         answer: pb.PredictResponse = yield Call("Predict", context.name, request)
         source = Source.of(answer.source)

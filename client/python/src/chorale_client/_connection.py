@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import grpc
 
-from chorale_client._calls import Call, Job
+from chorale_client._calls import Call, Job, Result
 from chorale_client._channel import (
     CLOSED,
     HEALTH_METHOD,
@@ -21,8 +21,6 @@ from chorale_client._retry import Attempts
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._v1 import chorale_pb2_grpc as rpc
 from chorale_client._wire import read_sample_response
-
-Result = TypeVar("Result")
 
 
 class Connection:

@@ -47,15 +47,12 @@ def parse_as(text: str, meaning: Meaning) -> float | None:
             return float(small in _TRUE)
         number = parse_number(text)
         return number if number in (0, 1) else None
+    days: float | None = None
     if meaning == "date":
         days = parse_date(text)
-        if days is not None:
-            return days
     elif meaning == "duration":
-        span = _parse_duration(text)
-        if span is not None:
-            return span
-    return parse_number(text)
+        days = _parse_duration(text)
+    return parse_number(text) if days is None else days
 
 
 def _parse_duration(text: str) -> float | None:

@@ -70,11 +70,14 @@ class Timings:
         )
 
 
-_MEANINGS: dict[int, Meaning] = {  # others, of a newer server, become "number"
-    pb.NumericValues.MEANING_BOOLEAN: "boolean",
-    pb.NumericValues.MEANING_DATE: "date",
-    pb.NumericValues.MEANING_DURATION: "duration",
+MEANING_CODES: dict[Meaning, pb.NumericValues.Meaning] = {
+    "number": pb.NumericValues.MEANING_UNSPECIFIED,
+    "boolean": pb.NumericValues.MEANING_BOOLEAN,
+    "date": pb.NumericValues.MEANING_DATE,
+    "duration": pb.NumericValues.MEANING_DURATION,
 }
+# Other codes, of a newer server, become "number".
+_MEANINGS: dict[int, Meaning] = {code: meaning for meaning, code in MEANING_CODES.items()}
 
 
 @dataclass(frozen=True)

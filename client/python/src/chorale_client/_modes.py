@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from chorale_client._columns import Floats
 from chorale_client._predictions import Mixtures
-
-Floats = npt.NDArray[np.float64]
 
 _STEPS = 200
 _TOLERANCE = 1e-6  # in standard deviations of a component

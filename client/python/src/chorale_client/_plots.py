@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from chorale_client._columns import Floats
 from chorale_client._errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Floats = npt.NDArray[np.float64]
 
 _JOINT, _OTHER, _INK = "#1f5fa8", "#d9722e", "#333333"
 MOST_MARGINALS, MOST_PAIRS = 12, 4  # rows, unless the caller selects them

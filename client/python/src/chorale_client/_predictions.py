@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning
 from chorale_client._labels import Labelled, Labels
 from chorale_client._models_and_contexts import Source
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from chorale_client._channel import find_address
@@ -14,30 +15,24 @@ _clients_mutex = threading.Lock()
 
 
 def client_for(server: str | Client | None) -> Client:
-    """Returns the client for a server: an address, a client, or None, as for `connect`."""
-    if isinstance(server, Client):
-        return _client_of_process(server)
-    return _client_at(find_address(server))
+    """Returns the client for a server: an address, a client, or None, as for `connect`.
+
+    In a forked process, it replaces a client of the parent by an equivalent new client.
+    """
+    if not isinstance(server, Client):
+        address = find_address(server)
+        return _kept(address, lambda: connect(address))
+    if server._process == os.getpid():
+        return server
+    return _kept(id(server), lambda: Client(server._settings))
 
 
-def _client_at(address: str) -> Client:
-    """Returns this process's client for a server."""
+def _kept(key: Any, create: Callable[[], Client]) -> Client:
     with _clients_mutex:
-        client = _clients.get(address)
+        client = _clients.get(key)
         if client is None:
-            client = _clients[address] = connect(address)
+            client = _clients[key] = create()
         return client
-
-
-def _client_of_process(client: Client) -> Client:
-    """Returns the client, or an equivalent new client in a forked process."""
-    if client._process == os.getpid():
-        return client
-    with _clients_mutex:
-        own = _clients.get(id(client))
-        if own is None:
-            own = _clients[id(client)] = Client(client._settings)
-        return own
 
 
 def _after_fork_in_child() -> None:

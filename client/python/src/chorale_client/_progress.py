@@ -60,6 +60,4 @@ class Progress:
 
 
 def _is_watched() -> bool:
-    if "ipykernel" in sys.modules:
-        return True
-    return sys.stderr is not None and sys.stderr.isatty()
+    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())

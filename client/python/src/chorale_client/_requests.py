@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -14,8 +13,7 @@ import numpy.typing as npt
 
 from chorale_client._columns import CategoricalColumn, Column, NumericColumn
 from chorale_client._errors import InvalidArgumentError
-from chorale_client._meanings import Meaning
-from chorale_client._models_and_contexts import Source
+from chorale_client._models_and_contexts import MEANING_CODES, Source
 from chorale_client._tables import Table, did_you_mean
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import numeric_values
@@ -31,14 +29,6 @@ LARGEST_SEED = 2**64 - 1
 MAX_TEXT_BYTES = 256  # in a category of a registered table
 
 _COLUMN_BYTES, _NUMBER_BYTES, _CODE_BYTES, _CATEGORY_BYTES = 32, 8, 5, 6  # at most, on the wire
-
-
-_MEANINGS: dict[Meaning, pb.NumericValues.Meaning] = {
-    "number": pb.NumericValues.MEANING_UNSPECIFIED,
-    "boolean": pb.NumericValues.MEANING_BOOLEAN,
-    "date": pb.NumericValues.MEANING_DATE,
-    "duration": pb.NumericValues.MEANING_DURATION,
-}
 
 
 def encode_table(
@@ -59,7 +49,7 @@ def encode_table(
         if isinstance(column, NumericColumn):
             out.numeric.CopyFrom(numeric_values(column.values[start:end]))
             if meanings:
-                out.numeric.meaning = _MEANINGS[column.meaning]
+                out.numeric.meaning = MEANING_CODES[column.meaning]
         else:
             categories, codes = _used(column, start, end)
             out.categorical.categories.extend(categories)
@@ -72,7 +62,7 @@ def restore_meanings(context: pb.Context, table: Table) -> None:
     for feature in context.features:
         column = table.columns.get(feature.name)
         if isinstance(column, NumericColumn) and feature.type == pb.ColumnSummary.NUMERIC:
-            feature.meaning = _MEANINGS[column.meaning]
+            feature.meaning = MEANING_CODES[column.meaning]
 
 
 def _used(
@@ -104,23 +94,21 @@ def cut_texts(table: Table) -> Table:
 
 def split_rows(table: Table, max_bytes: int, max_rows: int) -> Iterator[tuple[int, int]]:
     """Yields ranges of rows for messages of limited size; each has at least one row."""
-    row_bytes = 0
-    for column in table.columns.values():
-        row_bytes += _NUMBER_BYTES if isinstance(column, NumericColumn) else _CODE_BYTES
+    categorical = [c for c in table.columns.values() if isinstance(c, CategoricalColumn)]
+    numeric_count = len(table.columns) - len(categorical)
+    row_bytes = _NUMBER_BYTES * numeric_count + _CODE_BYTES * len(categorical)
     fixed = sum(_COLUMN_BYTES + len(name.encode()) for name in table.columns)
     texts = [
         np.array([len(text.encode()) + _CATEGORY_BYTES for text in column.categories] + [0])
-        for column in table.columns.values()
-        if isinstance(column, CategoricalColumn)
+        for column in categorical
     ]
-    codes = [c.codes for c in table.columns.values() if isinstance(c, CategoricalColumn)]
     start = 0
     while start < table.row_count:
         rows = min(max_rows, table.row_count - start, max(1, (max_bytes - fixed) // row_bytes))
         while rows > 1:
             dictionary = sum(
-                int(sizes[np.unique(code[start : start + rows])].sum())
-                for sizes, code in zip(texts, codes, strict=True)
+                int(sizes[np.unique(column.codes[start : start + rows])].sum())
+                for sizes, column in zip(texts, categorical, strict=True)
             )
             if fixed + rows * row_bytes + dictionary <= max_bytes:
                 break
@@ -175,26 +163,6 @@ def check_rows(table: Table) -> None:
     """Raises InvalidArgumentError if there are no rows."""
     if table.row_count == 0:
         raise InvalidArgumentError("rows: there are none", fields=["rows"])
-
-
-def predict_request(
-    context: str,
-    rows: pb.Table,
-    quantiles: list[float],
-    *,
-    mixtures: bool,
-    snap: bool,
-    source: Source,
-) -> pb.PredictRequest:
-    """Returns a request for a part of the rows."""
-    return pb.PredictRequest(
-        context=f"contexts/{context}",
-        targets=rows,
-        quantiles=quantiles,
-        include_mixtures=mixtures,
-        snapping=snapping(snap),
-        expected_source=source.message(),
-    )
 
 
 class SampleOptions(NamedTuple):
@@ -280,7 +248,7 @@ def probabilities(quantiles: object) -> list[float]:
     """Returns probabilities as a list; InvalidArgumentError if a value is not a probability."""
     values = [float(q) for q in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
     for value in values:
-        if math.isnan(value) or not 0.0 < value < 1.0:
+        if not 0.0 < value < 1.0:  # or if it is NaN
             raise InvalidArgumentError(
                 f"quantiles: {value:g}, must be between 0 and 1", fields=["quantiles"]
             )

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chorale_client import _plots
+from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._labels import Labelled, Labels
@@ -19,8 +20,6 @@ from chorale_client._row_values import values_for_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chorale_client._columns import Floats
 from chorale_client._data_warnings import read_warnings, tell
 from chorale_client._errors import DataLossError
 from chorale_client._inputs import query_rows
@@ -18,7 +19,7 @@ from chorale_client._requests import SampleOptions, sample_request
 from chorale_client._samples import Samples
 from chorale_client._tables import Data, Table
 from chorale_client._v1 import chorale_pb2 as pb
-from chorale_client._wire import Floats, RawBlock, SampleMessage
+from chorale_client._wire import RawBlock, SampleMessage
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from chorale_client._columns import Floats
 from chorale_client._v1 import chorale_pb2 as pb
-
-Floats = npt.NDArray[np.float64]
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _EMPTY: Floats = np.empty(0)

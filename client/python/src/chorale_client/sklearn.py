@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ except ImportError as error:
 
 from chorale_client._categorical_features import Choice, categorical_names
 from chorale_client._client import Client, Context
-from chorale_client._columns import Kind
+from chorale_client._columns import Floats, Kind
 from chorale_client._context_cache import Held, hold, renew
 from chorale_client._errors import InvalidArgumentError, NotFoundError
 from chorale_client._estimator_inputs import check_numeric, columns_of, eager, seed_of
@@ -34,12 +34,11 @@ from chorale_client._labels import Labels
 from chorale_client._modes import modes
 from chorale_client._process_clients import client_for
 
-Floats = npt.NDArray[np.float64]
 OutputType = Literal["mean", "median", "mode", "quantiles", "main", "full"]
 Result = TypeVar("Result")
 
 _TARGET = "target"
-_OUTPUT_TYPES = ("mean", "median", "mode", "quantiles", "main", "full")
+_OUTPUT_TYPES = get_args(OutputType)
 _DECILES = tuple(i / 10 for i in range(1, 10))
 
 
@@ -329,13 +328,10 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _columns(self, X: Any) -> dict[str, Any]:  # noqa: N803
         """Returns the columns by name."""
-        return dict(zip(self._names(), columns_of(X), strict=True))
-
-    def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
         if names is None:
-            return [f"x{i}" for i in range(self.n_features_in_)]
-        return [str(name) for name in names]
+            names = [f"x{i}" for i in range(self.n_features_in_)]
+        return dict(zip(map(str, names), columns_of(X), strict=True))
 
     # ---- The context -----------------------------------------------------------------------
 
