@@ -77,7 +77,7 @@ TEST_F(QuotaTest, DatasetBytes) {
   EXPECT_TRUE(acme.Register("a", rows).ok());
   EXPECT_TRUE(acme.Register("b", rows).ok()) << "the same content takes nothing more";
   const grpc::Status refused = acme.Register("c", RandomRows(20'000, 3, 2)).status;
-  ExpectRefused(refused, "max_dataset_mib", "its quota is 1048576");
+  ExpectRefused(refused, "max_dataset_mib", "the tenant's quota is 1048576");
   EXPECT_TRUE(acme.Register("d", RandomRows(100, 3, 2)).ok());
   EXPECT_TRUE(Client("zeta").Register("c", RandomRows(20'000, 3, 2)).ok());
 }
