@@ -120,7 +120,7 @@ EngineFixture::EngineFixture() {
   backend_.clock = &clock_;
   options_.max_slices_per_tick = 4;
   options_.target_tick = absl::Nanoseconds(1);  // one step of each slice: ticks can be counted
-  options_.max_queue_wait = absl::Hours(24);  // tests skip ahead
+  options_.max_queue_wait = absl::Hours(24);    // tests skip ahead
   model_.name = "model";
   model_.config.d_model = 8;
   model_.config.n_heads = 1;

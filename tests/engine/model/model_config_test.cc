@@ -182,7 +182,7 @@ TEST(ModelConfigTest, RefusesWhatIsNotAnObject) {
   ExpectRefused(std::string(50'000, '['), "but an object is required");
   ExpectRefused(std::string(kConfig) + "x", "not valid JSON");
   ExpectRefused("\xff\xfe", "not valid JSON");
-  ExpectRefused(std::string(70'000, ' '), "at most 65536");
+  ExpectRefused(std::string(70'000, ' '), "the limit is 65536");
 }
 
 TEST(ModelConfigTest, SurvivesEveryTruncation) {
