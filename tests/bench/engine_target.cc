@@ -143,7 +143,7 @@ class EngineTarget : public Target {
   }
 
   const LoadOptions options_;
-  const end_to_end::TempFolder folder_;
+  const TempFolder folder_;
   PrometheusMetrics metrics_;
   std::unique_ptr<Engine> engine_;
 };
