@@ -11,7 +11,7 @@
 namespace chorale {
 
 // Returns InvalidArgument with the message "`field`: `what`". ErrorField returns the field. Fields
-// are paths as in the proto, e.g. "targets.columns[2].numbers".
+// are paths as in the proto, e.g. "rows.columns[2].numbers".
 absl::Status InvalidField(absl::string_view field, absl::string_view what);
 
 // The field of a status from InvalidField; empty for any other status.

@@ -18,7 +18,7 @@ namespace {
 // the limits of messages and connections.
 constexpr absl::string_view kReloadable[] = {
     "log_level",    "max_categories", "max_context_rows", "max_dataset_mib",
-    "max_features", "max_orders",     "max_paths",        "max_targets",
+    "max_features", "max_orders",     "max_paths",        "max_query_rows",
     "max_values",   "models",         "slow_call",
 };
 

@@ -22,10 +22,9 @@
 #   deploy      what lies in deploy/, without running it: Kubernetes manifests against their schemas and
 #               the sources, configuration files, Envoy's configuration, alerts, dashboards and
 #               runbook; uses the build of release, and an environment of its own (build/deploy_python)
-#   python      the Python client: ruff, mypy, its tests by a fake server and by that of the build of
-#               release, and how many of its lines they run; environments of its own
-#               (build/client_python, build/stubs_python). Full: the wheel, built and imported by each
-#               Python that is there
+#   python      buf's rules of the API; the Python client: ruff, mypy, its tests by a fake server and by
+#               that of the build of release, and how many of its lines they run; environments of its
+#               own (build/client_python, build/stubs_python). Full: the wheel, in each Python
 #   wheels      (--full only) the Python packages, made twice, installed and used without a compiler; an
 #               environment of its own (build/wheels_python)
 #   image       (--full only) the container images, built and run. Needs root
@@ -210,7 +209,7 @@ stage_style() {
   check 'words' python3 tests/style/check_words.py
   check 'lengths' python3 tests/style/check_lengths.py
   local script
-  for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e tests/deploy/ -e tests/client/ -e /baselines/); do
+  for script in $(own_files 'tests/*_test.py' | grep -v -e tests/models/ -e tests/deploy/ -e tests/client/ -e tests/proto/ -e /baselines/); do
     check "${script}" env PYTHONDONTWRITEBYTECODE=1 python3 "${script}"
   done
   local scripts
@@ -434,6 +433,7 @@ stage_python() {
   environment client_python tests/client/python/requirements.txt || return 0
   local -x PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="${ROOT}/client/python/src" MPLBACKEND=agg
   local -x MYPYPATH="${ROOT}/client/python/src:${ROOT}/tests/client/python"
+  check 'rules of the API' "${stubs}" tests/proto/api_test.py
   check 'messages of the Python client' "${stubs}" client/python/make_stubs.py
   "${python}" -m mypy --config-file client/python/pyproject.toml --cache-dir build/mypy_cache \
     client/python/src/chorale_client tests/client/python >"${LOGS}/mypy.log" 2>&1 &

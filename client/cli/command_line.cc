@@ -93,7 +93,8 @@ void AddNoSnapFlag(CLI::App* command, bool* no_snap) {
       "of the model's continuous distribution");
 }
 
-CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string& description) {
+CLI::Option* AddSeedOption(CLI::App* command, std::optional<uint64_t>* seed,
+                           const std::string& description) {
   return command->add_option("--seed", *seed, description)->check([](const std::string& text) {
     uint64_t number = 0;
     const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
@@ -107,7 +108,7 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
   ASSIGN_OR_RETURN(CsvTable csv, ReadCsv(options.file));
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   ASSIGN_OR_RETURN(v1::Context context, client->GetContext(options.context, environment->call()));
-  absl::StatusOr<TargetRows> rows = FitRows(csv, context, MarksOf(options.missing));
+  absl::StatusOr<QueryRows> rows = FitRows(csv, context, MarksOf(options.missing));
   if (!rows.ok()) {
     return absl::Status(rows.status().code(),
                         absl::StrCat(options.file, ": ", rows.status().message()));

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +57,8 @@ void AddMissingOption(CLI::App* command, std::vector<std::string>* values);
 MissingMarks MarksOf(const std::vector<std::string>& values);
 
 // Adds "--seed" with a check that the number is a seed.
-CLI::Option* AddSeedOption(CLI::App* command, uint64_t* seed, const std::string& description);
+CLI::Option* AddSeedOption(CLI::App* command, std::optional<uint64_t>* seed,
+                           const std::string& description);
 
 // Validates an option in seconds: a number from `least` to `most`, and not NaN.
 CLI::Validator SecondsBetween(double least, double most);

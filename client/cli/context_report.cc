@@ -4,6 +4,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "client/cli/command_line.h"
 #include "client/cpp/data_frame.h"
@@ -17,13 +19,19 @@ std::string Created(const v1::Context& context) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
 }
 
+// A value of an enum without the prefix of its enum, in lower case.
+std::string ValueName(absl::string_view prefix, absl::string_view value) {
+  absl::ConsumePrefix(&value, prefix);
+  return absl::AsciiStrToLower(value);
+}
+
 std::string StateName(const v1::Context& context) {
-  return absl::AsciiStrToLower(v1::Context::State_Name(context.state()));
+  return ValueName("STATE_", v1::Context::State_Name(context.state()));
 }
 
 // For programs.
 std::string KindName(const v1::ColumnSummary& feature) {
-  return absl::AsciiStrToLower(v1::ColumnSummary::Type_Name(feature.type()));
+  return ValueName("TYPE_", v1::ColumnSummary::Type_Name(feature.type()));
 }
 
 // For people, the meaning of the numbers is part of the type.
@@ -49,14 +57,14 @@ const std::vector<std::string> kColumns = {"name",           "model",         "t
                                            "resident_bytes", "dataset_bytes", "created"};
 
 void WriteFeatures(const v1::Context& context, std::ostream* out) {
-  ReportWriter report({"feature", "type", "categories", "missing", "outside_bulk", "dropped"},
+  ReportWriter report({"feature", "type", "categories", "missing", "outliers", "dropped"},
                       Format::kTable, out);
   for (const v1::ColumnSummary& feature : context.features()) {
-    const bool categorical = feature.type() == v1::ColumnSummary::CATEGORICAL;
+    const bool categorical = feature.type() == v1::ColumnSummary::TYPE_CATEGORICAL;
     report.Add({feature.name(), TypeNameOf(feature),
                 categorical ? Cell(int64_t{feature.category_count()}) : Cell(),
-                int64_t{feature.missing_count()}, int64_t{feature.outside_bulk_count()},
-                std::string(feature.left_out() ? "yes" : "")});
+                int64_t{feature.missing_count()}, int64_t{feature.outlier_count()},
+                std::string(feature.dropped() ? "yes" : "")});
   }
   report.Finish();
 }
@@ -69,8 +77,8 @@ nlohmann::ordered_json Json(const v1::Context& context) {
                         {"meaning", MeaningName(feature)},
                         {"categories", feature.category_count()},
                         {"missing", feature.missing_count()},
-                        {"outside_bulk", feature.outside_bulk_count()},
-                        {"left_out", feature.left_out()},
+                        {"outliers", feature.outlier_count()},
+                        {"dropped", feature.dropped()},
                         {"season_steps", feature.season_steps()}});
   }
   return {{"name", IdOf(context.name())},
@@ -82,7 +90,7 @@ nlohmann::ordered_json Json(const v1::Context& context) {
           {"dataset_bytes", context.dataset_bytes()},
           {"created", Created(context)},
           {"digest", context.digest()},
-          {"far_targets", context.far_target_count()},
+          {"clipped_targets", context.clipped_target_count()},
           {"features", std::move(features)}};
 }
 
@@ -108,8 +116,8 @@ absl::Status WriteContext(const v1::Context& context, Environment* environment) 
     report.Finish();
     if (format != Format::kTable) return;
     out << "\ndigest: " << context.digest() << "\n";
-    if (context.far_target_count() > 0) {
-      out << "target values far from the others: " << context.far_target_count() << "\n";
+    if (context.clipped_target_count() > 0) {
+      out << "target values far from the others: " << context.clipped_target_count() << "\n";
     }
     for (const v1::ColumnSummary& feature : context.features()) {
       if (feature.season_steps() > 0) {

@@ -13,8 +13,8 @@ struct LogDensityArguments {
   RowsOptions rows;
   std::vector<std::string> columns;
   std::string values_file;
-  int32_t orders = 0;
-  uint64_t seed = 0;
+  int64_t orders = 0;
+  std::optional<uint64_t> seed;
   bool terms = false;
   bool wrap = false;
 };
@@ -153,7 +153,7 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
           ->type_name("R")
           ->capture_default_str();
   AddSeedOption(command, &arguments->seed,
-                "Seed of the random orders; 0: the server chooses a seed")
+                "Seed of the random orders. Without it, the server chooses a seed")
       ->needs(orders);
   command
       ->add_flag("--terms", arguments->terms,

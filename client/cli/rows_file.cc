@@ -33,13 +33,13 @@ absl::Status CheckColumns(const CsvTable& csv, const v1::Context& context) {
 
 // Whether no result depends on the column. Earlier servers do not report this for all columns.
 bool SaysNothing(const v1::ColumnSummary& feature, const v1::Context& context) {
-  return feature.left_out() ||
+  return feature.dropped() ||
          (context.row_count() > 0 && feature.missing_count() == context.row_count());
 }
 
 absl::Status AddFeature(const CsvTable& csv, int64_t column, const v1::ColumnSummary& feature,
-                        const v1::Context& context, const MissingMarks& missing, TargetRows* rows) {
-  if (feature.type() == v1::ColumnSummary::NUMERIC) {
+                        const v1::Context& context, const MissingMarks& missing, QueryRows* rows) {
+  if (feature.type() == v1::ColumnSummary::TYPE_NUMERIC) {
     absl::StatusOr<std::vector<double>> numbers =
         ReadNumbers(csv, column, DecodeMeaning(feature.meaning()), missing);
     if (numbers.ok()) return rows->features.AddNumeric(feature.name(), *std::move(numbers));
@@ -55,11 +55,11 @@ absl::Status AddFeature(const CsvTable& csv, int64_t column, const v1::ColumnSum
 
 }  // namespace
 
-absl::StatusOr<TargetRows> FitRows(const CsvTable& csv, const v1::Context& context,
-                                   const MissingMarks& missing) {
+absl::StatusOr<QueryRows> FitRows(const CsvTable& csv, const v1::Context& context,
+                                  const MissingMarks& missing) {
   RETURN_IF_ERROR(CheckColumns(csv, context));
   if (csv.row_count() == 0) return absl::InvalidArgumentError("the file has a header but no rows");
-  TargetRows rows;
+  QueryRows rows;
   std::vector<bool> used(csv.column_count(), false);
   for (const v1::ColumnSummary& feature : context.features()) {
     const int64_t column = csv.Find(feature.name());

@@ -13,7 +13,7 @@
 
 namespace chorale::client {
 
-struct TargetRows {
+struct QueryRows {
   DataFrame features;                // exactly the context's feature columns, in its order
   std::vector<std::string> dropped;  // columns of the file that are not features
   std::vector<std::string> notes;    // warnings about cells that are read as missing
@@ -24,8 +24,8 @@ struct TargetRows {
 // ignores, because it is empty or constant in the context, any cells are valid. InvalidArgument if
 // the file has no rows, if columns are missing (the message lists them), or if a cell of a numeric
 // column is not a number (the message has the line and the column).
-absl::StatusOr<TargetRows> FitRows(const CsvTable& csv, const v1::Context& context,
-                                   const MissingMarks& missing);
+absl::StatusOr<QueryRows> FitRows(const CsvTable& csv, const v1::Context& context,
+                                  const MissingMarks& missing);
 
 // Reads a column of numbers [rows], with NaN for missing cells, and columns of booleans and dates
 // as `register` does. InvalidArgument if there is no such column, or if a cell is not a number.

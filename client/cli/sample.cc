@@ -17,7 +17,7 @@ namespace {
 struct SampleArguments {
   RowsOptions rows;
   int64_t paths = 100;
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;
   std::string order = "given";
   bool log_density = false;
   bool wrap = false;
@@ -29,7 +29,7 @@ SampleOptions ToOptions(const SampleArguments& arguments) {
   SampleOptions options;
   options.path_count = arguments.paths;
   options.seed = arguments.seed;
-  if (arguments.order == "random") options.order = TargetOrder::kRandomPerPath;
+  if (arguments.order == "random") options.order = RowOrder::kRandomPerPath;
   if (arguments.log_density) options.step_densities = StepDensities::kInclude;
   if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
   if (arguments.no_snap) options.snapping = Snapping::kOff;
@@ -122,8 +122,7 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       command, &arguments->seed,
       "Seed: the same context, rows and seed give the same samples. With the same seed, samples "
       "of different contexts are independent, but samples of different rows of a context are not. "
-      "0: the server chooses a seed")
-      ->capture_default_str();
+      "Without it, the server chooses a seed");
   command
       ->add_option(
           "--order", arguments->order,

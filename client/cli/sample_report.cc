@@ -17,11 +17,10 @@ using nlohmann::ordered_json;
 
 // Converts [B, T] values to an array of arrays.
 template <class Value>
-ordered_json Paths(const std::vector<Value>& values, int64_t target_count) {
+ordered_json Paths(const std::vector<Value>& values, int64_t row_count) {
   ordered_json paths = ordered_json::array();
-  for (size_t begin = 0; begin < values.size(); begin += target_count) {
-    paths.push_back(
-        std::vector<Value>(values.begin() + begin, values.begin() + begin + target_count));
+  for (size_t begin = 0; begin < values.size(); begin += row_count) {
+    paths.push_back(std::vector<Value>(values.begin() + begin, values.begin() + begin + row_count));
   }
   return paths;
 }
@@ -30,24 +29,24 @@ void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ost
   ordered_json object = {{"context", title.context},
                          {"target", title.target},
                          {"seed", samples.summary.seed()},
-                         {"values", Paths(samples.values, samples.target_count)}};
+                         {"values", Paths(samples.values, samples.row_count)}};
   if (!samples.log_densities.empty()) {
-    object["log_densities"] = Paths(samples.log_densities, samples.target_count);
+    object["log_densities"] = Paths(samples.log_densities, samples.row_count);
   }
-  if (!samples.targets_by_step.empty()) {
-    object["targets_by_step"] = Paths(samples.targets_by_step, samples.target_count);
+  if (!samples.rows_by_step.empty()) {
+    object["rows_by_step"] = Paths(samples.rows_by_step, samples.row_count);
   }
   *out << object.dump() << '\n';
 }
 
 // Returns the step at which each path drew each query row [B, T].
-std::vector<int64_t> StepsByTarget(const Samples& samples) {
-  std::vector<int64_t> steps(samples.targets_by_step.size());
+std::vector<int64_t> StepsByRow(const Samples& samples) {
+  std::vector<int64_t> steps(samples.rows_by_step.size());
   for (size_t i = 0; i < steps.size(); ++i) {
-    const int64_t path = static_cast<int64_t>(i) / samples.target_count;
-    const int64_t step = static_cast<int64_t>(i) % samples.target_count;
-    if (samples.targets_by_step[i] < 0) continue;  // not drawn
-    steps[path * samples.target_count + samples.targets_by_step[i]] = step;
+    const int64_t path = static_cast<int64_t>(i) / samples.row_count;
+    const int64_t step = static_cast<int64_t>(i) % samples.row_count;
+    if (samples.rows_by_step[i] < 0) continue;  // not drawn
+    steps[path * samples.row_count + samples.rows_by_step[i]] = step;
   }
   return steps;
 }
@@ -84,9 +83,9 @@ void WriteRows(const SampleStatistics& statistics, absl::Span<const double> know
                std::ostream* out) {
   ReportWriter report(
       {"quantity", "mean", "sd", "q0.05", "q0.25", "q0.5", "q0.75", "q0.95", "known"}, format, out);
-  for (size_t t = 0; t < statistics.targets.size(); ++t) {
+  for (size_t t = 0; t < statistics.rows.size(); ++t) {
     const double value = known.empty() ? std::nan("") : known[t];
-    report.Add(SummaryCells(absl::StrCat("row ", t), statistics.targets[t], value));
+    report.Add(SummaryCells(absl::StrCat("row ", t), statistics.rows[t], value));
   }
   const KnownJoint joint = JoinKnown(known);
   report.Add(SummaryCells("sum", statistics.sum, joint.sum));
@@ -145,7 +144,7 @@ ordered_json Json(const IntervalCoverage& interval) {
 
 ordered_json SummaryJson(const SampleStatistics& statistics, const Coverage& coverage) {
   ordered_json rows = ordered_json::array();
-  for (const DrawSummary& draws : statistics.targets) rows.push_back(Json(draws));
+  for (const DrawSummary& draws : statistics.rows) rows.push_back(Json(draws));
   ordered_json object = {
       {"rows", std::move(rows)},       {"sum", Json(statistics.sum)},
       {"mean", Json(statistics.mean)}, {"max", Json(statistics.max)},
@@ -172,7 +171,7 @@ void WriteSamples(const Samples& samples, const SampleTitle& title, Format forma
     return;
   }
   const bool with_densities = !samples.log_densities.empty();
-  const std::vector<int64_t> steps = StepsByTarget(samples);
+  const std::vector<int64_t> steps = StepsByRow(samples);
   std::vector<std::string> columns = {"path", "row", title.target};
   if (with_densities) columns.push_back("log_density");
   if (!steps.empty()) columns.push_back("step");
@@ -180,7 +179,7 @@ void WriteSamples(const Samples& samples, const SampleTitle& title, Format forma
   for (size_t i = 0; i < samples.values.size(); ++i) {
     if (std::isnan(samples.values[i])) continue;  // not drawn
     const auto index = static_cast<int64_t>(i);
-    std::vector<Cell> cells = {index / samples.target_count, index % samples.target_count,
+    std::vector<Cell> cells = {index / samples.row_count, index % samples.row_count,
                                samples.values[i]};
     if (with_densities) cells.emplace_back(samples.log_densities[i]);
     if (!steps.empty()) cells.emplace_back(steps[i]);
@@ -205,12 +204,12 @@ void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
   if (format == Format::kTable) {
     *out << absl::StrFormat(
         "%s of %d query rows in %d joint sample paths (context %s, seed %d)\n\n", title.target,
-        samples.target_count, samples.path_count, title.context, samples.summary.seed());
+        samples.row_count, samples.path_count, title.context, samples.summary.seed());
   }
   WriteRows(statistics, known, format, out);
   if (format != Format::kTable) return;
   // A single path has no standard deviation.
-  if (samples.target_count > 1 && samples.path_count > 1) WriteJointWords(statistics, out);
+  if (samples.row_count > 1 && samples.path_count > 1) WriteJointWords(statistics, out);
   WriteCoverageWords(coverage, out);
 }
 

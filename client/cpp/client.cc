@@ -127,7 +127,7 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
   header.mutable_header()->set_target_column(options.target_column);
   header.mutable_header()->set_row_count(table.row_count());
   if (options.seasons == RegisterOptions::Seasons::kNotSought) {
-    header.mutable_header()->set_seasons(v1::RegisterContextHeader::NOT_SOUGHT);
+    header.mutable_header()->set_seasons(v1::RegisterContextHeader::SEASONS_OFF);
   }
   if (!options.model.empty()) {
     header.mutable_header()->set_model(absl::StrCat("models/", options.model));

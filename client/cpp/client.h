@@ -116,9 +116,9 @@ struct Predictions {
 };
 
 struct SampleOptions {
-  int64_t path_count = 1;  // B
-  uint64_t seed = 0;       // 0: the server chooses a seed and returns it
-  TargetOrder order = TargetOrder::kGiven;
+  int64_t path_count = 1;             // B
+  std::optional<uint64_t> seed = {};  // none: the server chooses a seed and returns it
+  RowOrder order = RowOrder::kGiven;
   StepDensities step_densities = StepDensities::kOmit;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   Snapping snapping = Snapping::kOn;  // of the values, not of their densities
@@ -126,21 +126,21 @@ struct SampleOptions {
   // Sample only: called with the number of values drawn so far, of B * T; may be empty.
   std::function<void(int64_t values)> on_progress = nullptr;
   // Sample only: called with the values drawn so far if the call fails after some values were
-  // drawn, unless the caller cancelled it. Missing values are NaN, and -1 in targets_by_step. May
+  // drawn, unless the caller cancelled it. Missing values are NaN, and -1 in rows_by_step. May
   // be empty.
   std::function<void(Samples drawn)> on_broken = nullptr;
 };
 
 struct LogDensityOptions {
-  int32_t random_orders = 0;  // R; 0: the order of the rows
-  uint64_t seed = 0;          // of the random orders; 0: the server chooses a seed
+  int64_t random_orders = 0;          // R; 0: the order of the rows
+  std::optional<uint64_t> seed = {};  // of the random orders; none: the server chooses a seed
   enum class Terms { kOmit, kInclude } terms = Terms::kOmit;  // not with random orders
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   v1::Source expected_source = {};
 };
 
 struct LogDensities {
-  std::vector<double> joint;            // [B]: natural logarithms of densities per target unit
+  std::vector<double> joint;            // [B]: natural logarithms of densities per query row unit
   std::vector<double> standard_errors;  // [B]: over the random orders; empty if R < 2
   std::vector<double> terms;            // [B, T]; only for Terms::kInclude
   uint64_t seed = 0;                    // of the random orders
@@ -187,27 +187,27 @@ class Client {
   absl::StatusOr<std::vector<v1::Context>> ListContexts(const CallOptions& call = {});
   absl::StatusOr<std::vector<v1::Model>> ListModels(const CallOptions& call = {});
 
-  // Returns marginal predictions of the query rows `targets`. Any number of rows is allowed: the
+  // Returns marginal predictions of the query rows `rows`. Any number of rows is allowed: the
   // client splits them into requests of at most 1024 rows, which does not affect the results.
-  absl::StatusOr<Predictions> Predict(const std::string& id, const DataFrame& targets,
+  absl::StatusOr<Predictions> Predict(const std::string& id, const DataFrame& rows,
                                       const PredictOptions& options, const CallOptions& call = {});
 
-  // Draws B joint sample paths over the T query rows `targets`. DataLoss if the stream does not
+  // Draws B joint sample paths over the T query rows `rows`. DataLoss if the stream does not
   // contain each value exactly once.
-  absl::StatusOr<Samples> Sample(const std::string& id, const DataFrame& targets,
+  absl::StatusOr<Samples> Sample(const std::string& id, const DataFrame& rows,
                                  const SampleOptions& options, const CallOptions& call = {});
 
   // Draws as Sample does, and passes each block to `on_block` on the caller's thread as it arrives.
   // If `on_block` returns an error, the call cancels the stream and returns the error. Blocks are
   // not validated.
   absl::StatusOr<v1::SampleSummary> SampleStream(
-      const std::string& id, const DataFrame& targets, const SampleOptions& options,
+      const std::string& id, const DataFrame& rows, const SampleOptions& options,
       absl::FunctionRef<absl::Status(const v1::SampleBlock&)> on_block,
       const CallOptions& call = {});
 
   // Returns the joint log-densities of the vectors `values` [B, T], row-major, in the order of the
-  // T query rows `targets`. InvalidArgument if the number of values is not a multiple of T.
-  absl::StatusOr<LogDensities> LogDensity(const std::string& id, const DataFrame& targets,
+  // T query rows `rows`. InvalidArgument if the number of values is not a multiple of T.
+  absl::StatusOr<LogDensities> LogDensity(const std::string& id, const DataFrame& rows,
                                           absl::Span<const double> values,
                                           const LogDensityOptions& options,
                                           const CallOptions& call = {});

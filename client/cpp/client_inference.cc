@@ -20,12 +20,12 @@ v1::Snapping ToProto(Snapping snapping) {
 }
 
 v1::BeyondBuffer ToProto(BeyondBuffer beyond) {
-  return beyond == BeyondBuffer::kWrap ? v1::WRAP : v1::BEYOND_BUFFER_UNSPECIFIED;
+  return beyond == BeyondBuffer::kWrap ? v1::BEYOND_BUFFER_WRAP : v1::BEYOND_BUFFER_UNSPECIFIED;
 }
 
-absl::Status CheckRows(const DataFrame& targets) {
-  if (targets.row_count() > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("targets: the table has no rows");
+absl::Status CheckRows(const DataFrame& rows) {
+  if (rows.row_count() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("rows: the table has no rows");
 }
 
 // DataLoss if a response has an unexpected number of values.
@@ -80,7 +80,8 @@ class WarningMerger {
       });
       if (same == merged_.end()) {
         merged_.push_back({warning, false});
-      } else if (warning.reason() != v1::Warning::FAR_TARGET) {  // it counts values of the context
+      } else if (warning.reason() !=
+                 v1::Warning::REASON_CLIPPED_TARGET) {  // it counts values of the context
         same->warning.set_cell_count(same->warning.cell_count() + warning.cell_count());
         same->of_several = true;
       }
@@ -108,15 +109,15 @@ class WarningMerger {
   std::vector<Merged> merged_;
 };
 
-v1::SampleRequest ToProto(const std::string& id, const DataFrame& targets,
+v1::SampleRequest ToProto(const std::string& id, const DataFrame& rows,
                           const SampleOptions& options) {
   v1::SampleRequest request;
   request.set_context(absl::StrCat("contexts/", id));
-  *request.mutable_targets() = EncodeTable(targets, TableUse::kLookUp);
+  *request.mutable_rows() = EncodeTable(rows, TableUse::kLookUp);
   request.set_path_count(options.path_count);
-  request.set_seed(options.seed);
-  request.set_order(options.order == TargetOrder::kGiven ? v1::SampleRequest::GIVEN
-                                                         : v1::SampleRequest::RANDOM_PER_PATH);
+  if (options.seed.has_value()) request.set_seed(*options.seed);
+  request.set_order(options.order == RowOrder::kGiven ? v1::SampleRequest::ORDER_GIVEN
+                                                      : v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   request.set_include_log_densities(options.step_densities == StepDensities::kInclude);
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
   request.set_snapping(ToProto(options.snapping));
@@ -175,19 +176,19 @@ StreamEnd RunStream(v1::Chorale::Stub* stub, const v1::SampleRequest& request,
 
 }  // namespace
 
-absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFrame& targets,
+absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFrame& rows,
                                             const PredictOptions& options,
                                             const CallOptions& call) {
-  RETURN_IF_ERROR(CheckRows(targets));
+  RETURN_IF_ERROR(CheckRows(rows));
   Predictions predictions;
   WarningMerger warnings;
-  const std::vector<RowRange> pieces = SplitRows(targets, kMaxPredictBytes, kMaxPredictRows);
+  const std::vector<RowRange> pieces = SplitRows(rows, kMaxPredictBytes, kMaxPredictRows);
   size_t done = 0;  // a retry continues with the piece that failed
   absl::Status status = Run(call, [&](const Deadline& deadline) {
     for (; done < pieces.size(); ++done) {
       v1::PredictRequest request;
       request.set_context(absl::StrCat("contexts/", id));
-      *request.mutable_targets() = EncodeRows(targets, pieces[done], TableUse::kLookUp);
+      *request.mutable_rows() = EncodeRows(rows, pieces[done], TableUse::kLookUp);
       request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
       request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
       request.set_snapping(ToProto(options.snapping));
@@ -208,13 +209,12 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
   return predictions;
 }
 
-absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id,
-                                                       const DataFrame& targets,
+absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id, const DataFrame& rows,
                                                        const SampleOptions& options,
                                                        BlockHandler on_block,
                                                        const CallOptions& call) {
-  RETURN_IF_ERROR(CheckRows(targets));
-  const v1::SampleRequest request = ToProto(id, targets, options);
+  RETURN_IF_ERROR(CheckRows(rows));
+  const v1::SampleRequest request = ToProto(id, rows, options);
   RETURN_IF_ERROR(CheckMessageSize(request));
   v1::SampleSummary summary;
   absl::Status broken;  // the error of a stream that had delivered blocks
@@ -230,25 +230,24 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id,
   return summary;
 }
 
-absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& targets,
+absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& rows,
                                        const SampleOptions& options, const CallOptions& call) {
   if (options.path_count < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("path_count: ", options.path_count, ", must be at least 1"));
   }
-  RETURN_IF_ERROR(CheckRows(targets));
+  RETURN_IF_ERROR(CheckRows(rows));
   std::optional<SampleAssembly> assembly;
   const auto on_block = [&](const v1::SampleBlock& block) {
     // Created here, so that a rejected request allocates no memory.
     if (!assembly.has_value()) {
-      assembly.emplace(options.path_count, targets.row_count(), options.order,
-                       options.step_densities);
+      assembly.emplace(options.path_count, rows.row_count(), options.order, options.step_densities);
     }
     absl::Status added = assembly->Add(block);
     if (added.ok() && options.on_progress) options.on_progress(assembly->value_count());
     return added;
   };
-  absl::StatusOr<v1::SampleSummary> summary = SampleStream(id, targets, options, on_block, call);
+  absl::StatusOr<v1::SampleSummary> summary = SampleStream(id, rows, options, on_block, call);
   const bool broken = !summary.ok() && summary.status().code() != absl::StatusCode::kCancelled &&
                       summary.status().code() != absl::StatusCode::kDataLoss;
   if (broken && assembly.has_value() && options.on_broken) options.on_broken(assembly->TakeDrawn());
@@ -259,24 +258,24 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& t
   return assembly->Finish(std::move(*summary));
 }
 
-absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const DataFrame& targets,
+absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const DataFrame& rows,
                                                 absl::Span<const double> values,
                                                 const LogDensityOptions& options,
                                                 const CallOptions& call) {
-  RETURN_IF_ERROR(CheckRows(targets));
-  const int64_t rows = targets.row_count();
+  RETURN_IF_ERROR(CheckRows(rows));
+  const int64_t row_count = rows.row_count();
   const auto size = static_cast<int64_t>(values.size());
-  if (size == 0 || size % rows != 0) {
+  if (size == 0 || size % row_count != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "values: ", size, " values, must be a positive multiple of the ", rows, " rows"));
+        "values: ", size, " values, must be a positive multiple of the ", row_count, " rows"));
   }
   const bool with_terms = options.terms == LogDensityOptions::Terms::kInclude;
   v1::LogDensityRequest request;
   request.set_context(absl::StrCat("contexts/", id));
-  *request.mutable_targets() = EncodeTable(targets, TableUse::kLookUp);
+  *request.mutable_rows() = EncodeTable(rows, TableUse::kLookUp);
   request.mutable_values()->Add(values.begin(), values.end());
   request.set_random_order_count(options.random_orders);
-  request.set_seed(options.seed);
+  if (options.seed.has_value()) request.set_seed(*options.seed);
   request.set_include_terms(with_terms);
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
   *request.mutable_expected_source() = options.expected_source;
@@ -285,7 +284,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
     return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncLogDensity, request, id,
                      deadline, call.cancellation, &response);
   });
-  const int64_t vectors = size / rows;
+  const int64_t vectors = size / row_count;
   for (const absl::Status& next :
        {status, CheckSize("log-densities", response.log_densities_size(), vectors),
         CheckSize("standard errors", response.standard_errors_size(),

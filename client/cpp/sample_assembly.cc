@@ -20,18 +20,18 @@ bool Within(int64_t first, int64_t count, int64_t size) {
 
 }  // namespace
 
-SampleAssembly::SampleAssembly(int64_t path_count, int64_t target_count, TargetOrder order,
+SampleAssembly::SampleAssembly(int64_t path_count, int64_t row_count, RowOrder order,
                                StepDensities densities)
     : order_(order), densities_(densities) {
-  const size_t size = static_cast<size_t>(path_count) * static_cast<size_t>(target_count);
+  const size_t size = static_cast<size_t>(path_count) * static_cast<size_t>(row_count);
   samples_.path_count = path_count;
-  samples_.target_count = target_count;
+  samples_.row_count = row_count;
   constexpr double kNotDrawn = std::numeric_limits<double>::quiet_NaN();
   samples_.values.resize(size, kNotDrawn);
   if (densities == StepDensities::kInclude) samples_.log_densities.resize(size, kNotDrawn);
-  if (order == TargetOrder::kRandomPerPath) samples_.targets_by_step.resize(size, -1);
+  if (order == RowOrder::kRandomPerPath) samples_.rows_by_step.resize(size, -1);
   step_seen_.resize(size);
-  target_seen_.resize(size);
+  row_seen_.resize(size);
 }
 
 absl::Status SampleAssembly::Add(const v1::SampleBlock& block) {
@@ -46,19 +46,19 @@ absl::Status SampleAssembly::Add(const v1::SampleBlock& block) {
 
 absl::Status SampleAssembly::CheckShape(const v1::SampleBlock& block) const {
   if (!Within(block.first_path(), block.path_count(), samples_.path_count) ||
-      !Within(block.first_step(), block.step_count(), samples_.target_count)) {
+      !Within(block.first_step(), block.step_count(), samples_.row_count)) {
     return Loss(absl::StrCat("a block of paths ", block.first_path(), " +", block.path_count(),
                              ", steps ", block.first_step(), " +", block.step_count(), " in ",
-                             samples_.path_count, " paths of ", samples_.target_count, " steps"));
+                             samples_.path_count, " paths of ", samples_.row_count, " steps"));
   }
   const int64_t size = block.path_count() * block.step_count();
   const int64_t densities = densities_ == StepDensities::kInclude ? size : 0;
-  const int64_t targets = order_ == TargetOrder::kRandomPerPath ? size : 0;
+  const int64_t row_indices = order_ == RowOrder::kRandomPerPath ? size : 0;
   if (block.values_size() != size || block.log_densities_size() != densities ||
-      block.targets_size() != targets) {
+      block.rows_size() != row_indices) {
     return Loss(absl::StrCat("a block of ", size, " values has ", block.values_size(), " values, ",
-                             block.log_densities_size(), " log-densities and ",
-                             block.targets_size(), " query rows"));
+                             block.log_densities_size(), " log-densities and ", block.rows_size(),
+                             " query rows"));
   }
   return absl::OkStatus();
 }
@@ -68,33 +68,33 @@ absl::Status SampleAssembly::Place(const v1::SampleBlock& block, int64_t path_in
   const int64_t path = block.first_path() + path_in_block;
   const int64_t step = block.first_step() + step_in_block;
   const int from = static_cast<int>(path_in_block * block.step_count() + step_in_block);
-  const int64_t target = order_ == TargetOrder::kGiven ? step : block.targets(from);
-  if (target < 0 || target >= samples_.target_count) {
-    return Loss(absl::StrCat("query row ", target, " of ", samples_.target_count));
+  const int64_t row = order_ == RowOrder::kGiven ? step : block.rows(from);
+  if (row < 0 || row >= samples_.row_count) {
+    return Loss(absl::StrCat("query row ", row, " of ", samples_.row_count));
   }
-  const size_t by_step = path * samples_.target_count + step;
-  const size_t by_target = path * samples_.target_count + target;
-  if (step_seen_[by_step] || target_seen_[by_target]) {
+  const size_t by_step = path * samples_.row_count + step;
+  const size_t by_row = path * samples_.row_count + row;
+  if (step_seen_[by_step] || row_seen_[by_row]) {
     return Loss(absl::StrCat(
         "path ", path, " has ",
-        step_seen_[by_step] ? absl::StrCat("step ", step) : absl::StrCat("query row ", target),
+        step_seen_[by_step] ? absl::StrCat("step ", step) : absl::StrCat("query row ", row),
         " twice"));
   }
   step_seen_[by_step] = true;
-  target_seen_[by_target] = true;
-  samples_.values[by_target] = block.values(from);
+  row_seen_[by_row] = true;
+  samples_.values[by_row] = block.values(from);
   if (densities_ == StepDensities::kInclude) {
-    samples_.log_densities[by_target] = block.log_densities(from);
+    samples_.log_densities[by_row] = block.log_densities(from);
   }
-  if (order_ == TargetOrder::kRandomPerPath) {
-    samples_.targets_by_step[by_step] = static_cast<int32_t>(target);
+  if (order_ == RowOrder::kRandomPerPath) {
+    samples_.rows_by_step[by_step] = static_cast<int32_t>(row);
   }
   ++value_count_;
   return absl::OkStatus();
 }
 
 absl::StatusOr<Samples> SampleAssembly::Finish(v1::SampleSummary summary) {
-  const int64_t expected = samples_.path_count * samples_.target_count;
+  const int64_t expected = samples_.path_count * samples_.row_count;
   if (value_count_ != expected) {
     return Loss(absl::StrCat(value_count_, " of ", expected, " values arrived"));
   }

@@ -13,7 +13,7 @@
 namespace chorale::client {
 
 // The order in which a path draws the query rows.
-enum class TargetOrder { kGiven, kRandomPerPath };
+enum class RowOrder { kGiven, kRandomPerPath };
 
 enum class StepDensities { kOmit, kInclude };
 
@@ -21,22 +21,21 @@ enum class StepDensities { kOmit, kInclude };
 // column.
 struct Samples {
   int64_t path_count = 0;      // B
-  int64_t target_count = 0;    // T
+  int64_t row_count = 0;       // T
   std::vector<double> values;  // [B, T], row-major
   // [B, T], only for StepDensities::kInclude: the natural log-density of each value, conditional on
   // the earlier values of its path. The sum over a path is the path's joint log-density.
   std::vector<double> log_densities;
   // [B, T], only for random orders: the query row that a path drew at each step.
-  std::vector<int32_t> targets_by_step;
+  std::vector<int32_t> rows_by_step;
   v1::SampleSummary summary;
 };
 
 // Thread-compatible.
 class SampleAssembly {
  public:
-  // Requires path_count > 0 and target_count > 0.
-  SampleAssembly(int64_t path_count, int64_t target_count, TargetOrder order,
-                 StepDensities densities);
+  // Requires path_count > 0 and row_count > 0.
+  SampleAssembly(int64_t path_count, int64_t row_count, RowOrder order, StepDensities densities);
 
   // Adds the values of a block. Blocks may arrive in any order. DataLoss, with the reason, if the
   // block is outside [B, T], if its arrays do not match its ranges, or if it repeats a step or a
@@ -46,7 +45,7 @@ class SampleAssembly {
   // The number of values so far, of B * T.
   int64_t value_count() const { return value_count_; }
 
-  // Returns the values so far; missing values are NaN, and -1 in targets_by_step. Call instead of
+  // Returns the values so far; missing values are NaN, and -1 in rows_by_step. Call instead of
   // Finish.
   Samples TakeDrawn() { return std::move(samples_); }
 
@@ -57,12 +56,12 @@ class SampleAssembly {
   absl::Status CheckShape(const v1::SampleBlock& block) const;
   absl::Status Place(const v1::SampleBlock& block, int64_t path_in_block, int64_t step_in_block);
 
-  const TargetOrder order_;
+  const RowOrder order_;
   const StepDensities densities_;
   Samples samples_;
   int64_t value_count_ = 0;
-  std::vector<bool> step_seen_;    // [B, T]
-  std::vector<bool> target_seen_;  // [B, T]
+  std::vector<bool> step_seen_;  // [B, T]
+  std::vector<bool> row_seen_;   // [B, T]
 };
 
 }  // namespace chorale::client

@@ -22,23 +22,23 @@ template <class Function>
 DrawSummary SummarizePaths(const Samples& samples, Function of) {
   std::vector<double> draws(samples.path_count);
   for (int64_t path = 0; path < samples.path_count; ++path) {
-    draws[path] = of(absl::Span<const double>(samples.values.data() + path * samples.target_count,
-                                              samples.target_count));
+    draws[path] = of(absl::Span<const double>(samples.values.data() + path * samples.row_count,
+                                              samples.row_count));
   }
   return SummarizeDraws(std::move(draws));
 }
 
 // With z the standardised values of a path, Var(sum of z) = T + 2 * (sum of all correlations).
 std::optional<double> MeanCorrelation(const Samples& samples,
-                                      const std::vector<DrawSummary>& targets) {
+                                      const std::vector<DrawSummary>& rows) {
   std::vector<int64_t> varying;
-  for (int64_t t = 0; t < samples.target_count; ++t) {
-    if (targets[t].sd > 0.0) varying.push_back(t);
+  for (int64_t t = 0; t < samples.row_count; ++t) {
+    if (rows[t].sd > 0.0) varying.push_back(t);
   }
   if (varying.size() < 2) return std::nullopt;
   const DrawSummary z_sum = SummarizePaths(samples, [&](absl::Span<const double> values) {
     double sum = 0.0;
-    for (const int64_t t : varying) sum += (values[t] - targets[t].mean) / targets[t].sd;
+    for (const int64_t t : varying) sum += (values[t] - rows[t].mean) / rows[t].sd;
     return sum;
   });
   const auto count = static_cast<double>(varying.size());
@@ -51,14 +51,14 @@ IntervalCoverage Cover(const Samples& samples, const SampleStatistics& statistic
                        double DrawSummary::*low, double DrawSummary::*high) {
   const auto count_inside = [&](absl::Span<const double> values) {
     return std::count_if(rows.begin(), rows.end(), [&](int64_t t) {
-      const DrawSummary& draws = statistics.targets[t];
+      const DrawSummary& draws = statistics.rows[t];
       return draws.*low <= values[t] && values[t] <= draws.*high;
     });
   };
   IntervalCoverage coverage;
   coverage.inside = count_inside(known);
   for (const int64_t t : rows) {
-    coverage.mean_width += statistics.targets[t].*high - statistics.targets[t].*low;
+    coverage.mean_width += statistics.rows[t].*high - statistics.rows[t].*low;
   }
   coverage.mean_width /= static_cast<double>(rows.size());
   const DrawSummary on_paths =
@@ -92,15 +92,15 @@ DrawSummary SummarizeDraws(std::vector<double> draws) {
 SampleStatistics Summarize(const Samples& samples) {
   SampleStatistics statistics;
   double variance_sum = 0.0;
-  for (int64_t t = 0; t < samples.target_count; ++t) {
-    statistics.targets.push_back(
+  for (int64_t t = 0; t < samples.row_count; ++t) {
+    statistics.rows.push_back(
         SummarizePaths(samples, [t](absl::Span<const double> values) { return values[t]; }));
-    variance_sum += statistics.targets.back().sd * statistics.targets.back().sd;
+    variance_sum += statistics.rows.back().sd * statistics.rows.back().sd;
   }
   const auto sum = [](absl::Span<const double> values) {
     return std::accumulate(values.begin(), values.end(), 0.0);
   };
-  const auto count = static_cast<double>(samples.target_count);
+  const auto count = static_cast<double>(samples.row_count);
   statistics.sum = SummarizePaths(samples, sum);
   statistics.mean =
       SummarizePaths(samples, [&](absl::Span<const double> values) { return sum(values) / count; });
@@ -111,7 +111,7 @@ SampleStatistics Summarize(const Samples& samples) {
     return *std::min_element(values.begin(), values.end());
   });
   statistics.independent_sum_sd = std::sqrt(variance_sum);
-  statistics.mean_pairwise_correlation = MeanCorrelation(samples, statistics.targets);
+  statistics.mean_pairwise_correlation = MeanCorrelation(samples, statistics.rows);
   return statistics;
 }
 
@@ -124,7 +124,7 @@ Coverage CountCovered(const Samples& samples, const SampleStatistics& statistics
     if (std::isnan(known[t])) continue;
     rows.push_back(static_cast<int64_t>(t));
     values.push_back(known[t]);
-    coverage.mean_median_error += std::abs(statistics.targets[t].q50 - known[t]);
+    coverage.mean_median_error += std::abs(statistics.rows[t].q50 - known[t]);
   }
   if (rows.empty()) return coverage;
   coverage.known = static_cast<int64_t>(rows.size());

@@ -39,8 +39,8 @@ struct Coverage {
 };
 
 struct SampleStatistics {
-  std::vector<DrawSummary> targets;  // [T]: of each query row
-  DrawSummary sum;                   // over the T query rows of a path
+  std::vector<DrawSummary> rows;  // [T]: of each query row
+  DrawSummary sum;                // over the T query rows of a path
   DrawSummary mean;
   DrawSummary max;
   DrawSummary min;

@@ -21,7 +21,7 @@ absl::Status StatusFromGrpc(const grpc::Status& status);
 // Returns the server's retry delay; InfiniteDuration if the server sent none.
 absl::Duration RetryDelay(const absl::Status& status);
 
-// Returns the invalid fields of the request, such as "targets.columns[2].name"; may be empty.
+// Returns the invalid fields of the request, such as "rows.columns[2].name"; may be empty.
 std::vector<std::string> RefusedFields(const absl::Status& status);
 
 }  // namespace chorale::client

@@ -33,7 +33,7 @@ drain_timeout: 25s
 everything that a start would open, prints all errors, and exits. On SIGHUP, or when the file
 changes, the server reloads the file. It applies the log level, `slow_call`, the models and the
 limits of requests (`max_context_rows`, `max_features`, `max_categories`, `max_dataset_mib`,
-`max_paths`, `max_targets`, `max_orders`, `max_values`) without a restart; other flags require a
+`max_paths`, `max_query_rows`, `max_orders`, `max_values`) without a restart; other flags require a
 restart. An invalid file is rejected as a whole, and the log contains the reason. The server also
 reloads the contents of the files of certificates, tokens and tenants; changes of their paths
 require a restart.

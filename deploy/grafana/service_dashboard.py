@@ -138,7 +138,7 @@ REPLICAS = [
           overrides=[by_name('Build info', custom__hidden=True),
                      by_name('Backend info', custom__hidden=True)],
           alerts=['ChoraleNotReady', 'ChoraleBuildMismatch', 'ChoraleModelMismatch',
-                  'ChoraleModelLeftOut'], height=6),
+                  'ChoraleModelSkipped'], height=6),
 ]
 
 EDGE_JOB = 'job="chorale-gateway"'

@@ -4,6 +4,7 @@
 #define CHORALE_ENGINE_API_REQUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@
 
 namespace chorale {
 
-enum class TargetOrder {
-  kGiven,          // position t is target t on every path
+enum class RowOrder {
+  kGiven,          // position t is query row t on every path
   kRandomPerPath,  // every path has its own order, drawn from the seed (kernels::DrawOrder)
 };
 
@@ -35,10 +36,10 @@ struct Source {
   std::string model_digest;
 };
 
-// The fields that all requests with targets have.
+// The fields that all requests with query rows have.
 struct RequestBase {
   std::string context;  // name
-  Table targets;        // [T] rows; feature columns matched by name
+  Table query_rows;     // [T] rows; feature columns matched by name
   Source expected;      // FailedPrecondition if the digests differ; empty digests match
 };
 
@@ -50,8 +51,8 @@ struct PredictRequest : RequestBase {
 
 struct SampleRequest : RequestBase {
   int64_t paths = 0;  // B
-  TargetOrder order = TargetOrder::kGiven;
-  uint64_t seed = 0;  // 0: the engine picks one
+  RowOrder order = RowOrder::kGiven;
+  std::optional<uint64_t> seed;  // none: the engine chooses one
   Snapping snapping = Snapping::kOn;
   bool want_log_densities = false;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
@@ -62,9 +63,9 @@ struct LogDensityRequest : RequestBase {
   int64_t vectors = 0;    // B
   // 0: the given order. R > 0: log-mean-exp over R random orders per vector.
   int64_t random_orders = 0;
-  uint64_t seed = 0;           // for random orders; 0: the engine picks one
-  bool want_terms = false;     // per target; only with the given order
-  bool want_mixtures = false;  // per target; only with the given order
+  std::optional<uint64_t> seed;  // of random orders; none: the engine chooses one
+  bool want_terms = false;       // per query row; only with the given order
+  bool want_mixtures = false;    // per query row; only with the given order
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };
 
@@ -115,7 +116,7 @@ struct SampleBlock {
   int64_t steps = 0;
   std::vector<double> values;         // [paths, steps]
   std::vector<double> log_densities;  // [paths, steps] if requested
-  std::vector<int32_t> targets;       // [paths, steps]: which target; empty when order is kGiven
+  std::vector<int32_t> query_rows;    // [paths, steps]: the query row; empty when order is kGiven
 };
 
 struct SampleSummary : ResultBase {
@@ -130,11 +131,11 @@ struct LogDensityResult : ResultBase {
   uint64_t seed = 0;
 };
 
-enum class ContextState { kEvicted, kEncoding, kResident };
+enum class ContextState { kNotResident, kEncoding, kResident };
 
 struct ContextInfo {
   ContextRecord record;
-  ContextState state = ContextState::kEvicted;
+  ContextState state = ContextState::kNotResident;
   int64_t resident_bytes = 0;  // size while resident
 };
 

@@ -42,7 +42,7 @@ class BackendModel {
  public:
   virtual ~BackendModel() = default;
   virtual const ModelConfig& config() const = 0;
-  // The form in which the backend computes the model: "fused" or "wide" (unfused) on a GPU. Empty
+  // The form in which the backend computes the model: "fused" or "unfused" on a GPU. Empty
   // if the backend has a single form. Forms differ in the bits of results. Any thread.
   virtual std::string form() const { return ""; }
   // Identifies everything that the bytes of the model's encoded contexts depend on in addition to
@@ -127,10 +127,10 @@ class RowsWork : public Work {
 // step accesses adjacent elements. Only `order` stores the positions of a path contiguously.
 struct TileSpec {
   std::shared_ptr<const ResidentContext> context;
-  std::shared_ptr<const EncodedRows> targets;  // [T, D]
-  int64_t paths = 0;                           // 1 to tile_paths(), or density_paths(), of Backend
+  std::shared_ptr<const EncodedRows> query_rows;  // [T, D]
+  int64_t paths = 0;  // 1 to tile_paths(), or density_paths(), of Backend
   // Position t of path p is query row order[p * T + t]. Empty: every path has the query rows in
-  // their order in `targets`.
+  // their order in `query_rows`.
   std::vector<int32_t> order;  // [paths, T] or empty
   bool keep_mixtures = false;  // keep the mixture of every position
 };
@@ -186,7 +186,7 @@ class PredictWork : public Work {
 
 struct PredictSpec {
   std::shared_ptr<const ResidentContext> context;
-  std::shared_ptr<const EncodedRows> targets;
+  std::shared_ptr<const EncodedRows> query_rows;
   PoolRange buffer;  // PredictBytes(model, rows) of the buffer pool
   int64_t first_row = 0;
   int64_t rows = 0;
@@ -238,9 +238,9 @@ class Backend {
 
   // The maximum number of paths of a tile.
   virtual int64_t tile_paths() const = 0;
-  // The maximum number of paths of a density over `targets` query rows: several tiles if a single
-  // tile would leave the device idle. A multiple of tile_paths().
-  virtual int64_t density_paths(int64_t targets) const { return tile_paths(); }
+  // The maximum number of paths of a density over `query_rows` query rows: several tiles if a
+  // single tile would leave the device idle. A multiple of tile_paths().
+  virtual int64_t density_paths(int64_t query_rows) const { return tile_paths(); }
 
   // Sizes of the pools, fixed at creation.
   virtual int64_t context_pool_bytes() const = 0;
@@ -267,15 +267,17 @@ class Backend {
 
   // Exact sizes in bytes, multiples of the pools' alignment (64 bytes or more): in the context pool
   // for a context of `rows` rows; in the buffer pool for a decode and for a density of `paths`
-  // paths over `targets` query rows.
+  // paths over `query_rows` query rows.
   virtual int64_t ContextBytes(const ModelConfig& config, int64_t rows) const = 0;
-  virtual int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
-  virtual int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const = 0;
+  virtual int64_t BufferBytes(const ModelConfig& config, int64_t query_rows,
+                              int64_t paths) const = 0;
+  virtual int64_t DensityBytes(const ModelConfig& config, int64_t query_rows,
+                               int64_t paths) const = 0;
 
   // Sizes in the buffer pool for the encoded query rows of a request and for marginal predictions
   // of `rows` of them, and in the encode pool for a context during its encoding. 0 if the backend
   // uses host memory instead; its range is then empty.
-  virtual int64_t RowsBytes(const ModelConfig& config, int64_t targets) const { return 0; }
+  virtual int64_t RowsBytes(const ModelConfig& config, int64_t query_rows) const { return 0; }
   virtual int64_t PredictBytes(const ModelConfig& config, int64_t rows) const { return 0; }
   virtual int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const { return 0; }
 

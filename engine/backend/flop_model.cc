@@ -55,8 +55,8 @@ std::vector<double> EncodePhaseFlops(const ModelConfig& config, int64_t context_
 }
 
 std::vector<double> DensityPhaseFlops(const ModelConfig& config, int64_t context_rows,
-                                      int64_t targets, double unit_rows) {
-  const double keys = static_cast<double>(context_rows) + static_cast<double>(targets) / 2;
+                                      int64_t query_rows, double unit_rows) {
+  const double keys = static_cast<double>(context_rows) + static_cast<double>(query_rows) / 2;
   const double project = MixFeaturesFlops(config) + KvFlops(config) / 2;
   const double attend = AttendAndFeedForwardFlops(config, keys);
   std::vector<double> flops(config.n_layers + 1, unit_rows * (attend + project));
@@ -103,10 +103,10 @@ double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_row
   return flops + (first + last) / 2 * static_cast<double>(steps);
 }
 
-double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t targets,
+double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t query_rows,
                     int64_t paths) {
-  const auto tokens = static_cast<double>(paths * (2 * targets - 1));
-  return tokens * Sum(DensityPhaseFlops(config, context_rows, targets));
+  const auto tokens = static_cast<double>(paths * (2 * query_rows - 1));
+  return tokens * Sum(DensityPhaseFlops(config, context_rows, query_rows));
 }
 
 double PredictFlops(const ModelConfig& config, int64_t context_rows, int64_t rows) {

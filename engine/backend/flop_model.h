@@ -32,7 +32,7 @@ std::vector<double> EncodePhaseFlops(const ModelConfig& config, int64_t context_
 // Phases 0 to L. Every other row is a buffer token, which skips phase L; on average over a path,
 // T/2 buffer keys are visible to a row.
 std::vector<double> DensityPhaseFlops(const ModelConfig& config, int64_t context_rows,
-                                      int64_t targets, double unit_rows = 1);
+                                      int64_t query_rows, double unit_rows = 1);
 
 // Phases 0 to L; query rows produce no K and V.
 std::vector<double> PredictPhaseFlops(const ModelConfig& config, int64_t context_rows,
@@ -47,7 +47,7 @@ double EncodeFlops(const ModelConfig& config, int64_t context_rows);
 // FLOPs of `steps` decode steps from `position` on.
 double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_rows, int64_t position,
                    int64_t steps);
-double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t targets,
+double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t query_rows,
                     int64_t paths);
 double PredictFlops(const ModelConfig& config, int64_t context_rows, int64_t rows);
 

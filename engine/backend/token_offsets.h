@@ -11,7 +11,7 @@ namespace chorale {
 
 // Rows of TokenOffsets.
 struct TokenOffset {
-  static constexpr int32_t kTarget = 0;
+  static constexpr int32_t kQueryRow = 0;
   static constexpr int32_t kContext = 1;
   // A buffer token at position i: ar_tokens[i mod K].
   static int32_t Buffer(int64_t position, const ModelConfig& config) {

@@ -20,11 +20,10 @@ namespace chorale {
 
 namespace {
 
+// Below 2^53: JSON parsers that read numbers as doubles return larger numbers inexactly.
 uint64_t RandomSeed() {
   std::random_device device;
-  uint64_t seed = 0;
-  while (seed == 0) seed = uint64_t{device()} << 32 | device();
-  return seed;
+  return (uint64_t{device()} << 32 | device()) >> 11;
 }
 
 std::string NotServed(const SkippedModel& model) {
@@ -220,13 +219,13 @@ std::shared_ptr<Call> EngineImpl::Predict(CallContext call, PredictRequest reque
 
 std::shared_ptr<Call> EngineImpl::Sample(CallContext call, SampleRequest request,
                                          std::shared_ptr<SampleObserver> observer) {
-  if (request.seed == 0) request.seed = RandomSeed();
+  if (!request.seed.has_value()) request.seed = RandomSeed();
   return StartSession<SampleSession>(std::move(call), std::move(request), std::move(observer));
 }
 
 std::shared_ptr<Call> EngineImpl::LogDensity(CallContext call, LogDensityRequest request,
                                              Callback<LogDensityResult> done) {
-  if (request.seed == 0) request.seed = RandomSeed();
+  if (!request.seed.has_value()) request.seed = RandomSeed();
   return StartSession<DensitySession>(std::move(call), std::move(request), std::move(done));
 }
 

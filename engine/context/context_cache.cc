@@ -327,7 +327,7 @@ void ContextCache::Drop(Entry* entry) {
   ReleaseHost(entry);
   if (had_kv) ReleaseKv(entry);
   // A failed entry may have a successor for the same context, which now sets this state.
-  if (entry->state != State::kFailed) entry->context->state = ContextState::kEvicted;
+  if (entry->state != State::kFailed) entry->context->state = ContextState::kNotResident;
   entries_.erase(entry->self);
 }
 
@@ -341,7 +341,7 @@ void ContextCache::SetState(Entry* entry, State state) {
     case State::kSaving:
     case State::kSaved:
     case State::kFailed:
-      entry->context->state = ContextState::kEvicted;
+      entry->context->state = ContextState::kNotResident;
       return;
     case State::kReading:
     case State::kLoading:

@@ -19,7 +19,7 @@ namespace chorale {
 // A request that was validated against its context and converted to model input.
 struct PreparedRequest {
   std::shared_ptr<const RegisteredContext> context;
-  FeatureMatrix targets;
+  FeatureMatrix query_rows;
   std::vector<ColumnNote> notes = {};  // of the query rows' columns, then of the context's target
 };
 

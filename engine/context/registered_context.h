@@ -62,8 +62,8 @@ struct RegisteredContext {
   // The data, until the engine thread first receives the context and takes it. Once the context is
   // published, no other thread accesses the data.
   mutable std::unique_ptr<ContextData> data;
-  mutable std::atomic<bool> deleted{false};                         // set once, by the registry
-  mutable std::atomic<ContextState> state{ContextState::kEvicted};  // set by the engine thread
+  mutable std::atomic<bool> deleted{false};                             // set once, by the registry
+  mutable std::atomic<ContextState> state{ContextState::kNotResident};  // set by the engine thread
 
   // Returns true if new requests may not use the context.
   bool gone() const { return deleted || model->removed; }

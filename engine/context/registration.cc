@@ -45,7 +45,7 @@ void AddNotes(absl::Span<const ColumnNote> notes, ContextRecord* record) {
     column.season_steps = notes.front().season_steps;
     notes.remove_prefix(1);
   }
-  if (!notes.empty()) record->far_targets = notes.front().wrong_targets;
+  if (!notes.empty()) record->clipped_targets = notes.front().clipped_targets;
 }
 
 }  // namespace

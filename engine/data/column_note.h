@@ -13,9 +13,9 @@ struct ColumnNote {
   // The column was dropped as uninformative: all of its cells in the context are equal, or all are
   // missing.
   bool left_out = false;
-  int64_t ignored = 0;        // cells of a dropped column that differ from the context's
-  int64_t outside_bulk = 0;   // cells far beyond the other cells of the context
-  int64_t wrong_targets = 0;  // target values treated as errors and clipped
+  int64_t ignored = 0;          // cells of a dropped column that differ from the context's
+  int64_t outside_bulk = 0;     // cells far beyond the other cells of the context
+  int64_t clipped_targets = 0;  // target values treated as errors and clipped
   // The set to which samples and quantiles of the target are snapped (TargetSupport::description),
   // or empty.
   std::string snapped_to = {};
@@ -35,7 +35,7 @@ struct ColumnNote {
 
   bool empty() const {
     return !left_out && season_steps == 0 && snapped_to.empty() && no_index.empty() &&
-           ignored + outside_bulk + wrong_targets + replaced_by_nearest + unknown_categories == 0;
+           ignored + outside_bulk + clipped_targets + replaced_by_nearest + unknown_categories == 0;
   }
 };
 

@@ -90,7 +90,7 @@ Limits NoLimits() {
   limits.max_name_bytes = kMost;
   limits.max_dataset_bytes = kMost;
   limits.max_paths = kMost;
-  limits.max_targets = kMost;
+  limits.max_query_rows = kMost;
   limits.max_orders = kMost;
   limits.max_values = kMost;
   limits.max_quantiles = kMost;

@@ -267,7 +267,7 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
     if (!std::isfinite(ContextToModel(context.y[row]))) {
       return TooLarge(kContextTable, context.target, static_cast<int64_t>(row), context.y[row]);
     }
-    if (!target_bound_.Contains(context.y[row])) ++target_note_.wrong_targets;
+    if (!target_bound_.Contains(context.y[row])) ++target_note_.clipped_targets;
   }
   if (!target_note_.empty()) context_notes_.push_back(target_note_);
   return absl::OkStatus();
@@ -292,7 +292,7 @@ absl::Status FeatureTransform::ApplyNumbers(const ColumnTransform& fitted, const
     }
     matrix->x[cell] = static_cast<float>(fitted.Scale(number));
     if (!std::isfinite(matrix->x[cell])) {
-      return TooLarge(kTargetTable, column.name, static_cast<int64_t>(row), number);
+      return TooLarge(kQueryTable, column.name, static_cast<int64_t>(row), number);
     }
   }
   return absl::OkStatus();
@@ -353,7 +353,7 @@ int64_t FeatureTransform::CountDifferent(const ColumnTransform& fitted, const Co
 
 absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
                                                       std::vector<ColumnNote>* notes) const {
-  ASSIGN_OR_RETURN(std::vector<const Column*> matched, MatchTargets(names_, table));
+  ASSIGN_OR_RETURN(std::vector<const Column*> matched, MatchQueryRows(names_, table));
   FeatureMatrix matrix;
   matrix.rows = table.rows();
   const int64_t kept =

@@ -14,10 +14,10 @@
 #include "engine/data/bulk.h"
 #include "engine/data/category_lookup.h"
 #include "engine/data/column_note.h"
+#include "engine/data/query_columns.h"
 #include "engine/data/season.h"
 #include "engine/data/table.h"
 #include "engine/data/target_bound.h"
-#include "engine/data/target_columns.h"
 #include "engine/data/target_support.h"
 #include "engine/model/model_config.h"
 
@@ -78,7 +78,7 @@ struct FeatureMatrix {
 //
 // Rejects numbers that exceed float32 after scaling, and targets with a scale at which a model
 // output in float32 could exceed float64. So all outputs are finite. Errors use the names of the
-// public API: "rows" for a context and "targets" for a table given to Apply.
+// public API: "rows" for a context and "rows" for a table given to Apply.
 class FeatureTransform {
  public:
   // Returns InvalidArgument if the model takes fewer features than remain after dropping, or if
@@ -89,7 +89,7 @@ class FeatureTransform {
       const Dataset& context, const ModelConfig& config,
       const std::optional<KnownSeason>& known = std::nullopt);
 
-  // Returns InvalidArgument for a table that MatchTargets (engine/data/target_columns.h) rejects
+  // Returns InvalidArgument for a table that MatchQueryRows (engine/data/query_columns.h) rejects
   // for this context, or if numbers are too large. Appends the warnings about the table's columns
   // to `notes`, unless it is null.
   absl::StatusOr<FeatureMatrix> Apply(const Table& table,

@@ -38,7 +38,7 @@ absl::Status DrainingError();
 //   1. takes commands (it sleeps only if no work can be advanced)
 //   2. ends sessions that are cancelled, past their deadline, or unable to continue
 //   3. allocates space for contexts, and admits sessions by the rules of Admission
-//   4. advances some pieces of work for about one target tick, and passes on the results
+//   4. advances some pieces of work for about one query row tick, and passes on the results
 //
 // Memory is freed before the caller learns that its call has ended.
 //

@@ -6,7 +6,7 @@
 
 #include "engine/session/mixture_results.h"
 #include "engine/session/random_key.h"
-#include "engine/session/target_orders.h"
+#include "engine/session/row_orders.h"
 
 namespace chorale {
 
@@ -18,9 +18,9 @@ DensitySession::DensitySession(CallStart start, const SessionEnvironment* enviro
       done_(std::move(done)) {}
 
 void DensitySession::Start() {
-  random_key_ = RandomKey(request_->seed, source());
+  random_key_ = RandomKey(*request_->seed, source());
   path_log_density_.resize(paths());
-  const int64_t terms = request_->vectors * targets();
+  const int64_t terms = request_->vectors * query_rows();
   if (request_->want_terms) result_.terms.resize(terms);
   if (request_->want_mixtures) {
     result_.mixtures = MakeMixtures(terms, config().num_components);
@@ -31,7 +31,7 @@ void DensitySession::Start() {
 void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
   std::vector<int32_t> order;
   if (request_->random_orders > 0) {
-    order = DrawOrders(random_key_, slot->first_path, slot->paths, targets());
+    order = DrawOrders(random_key_, slot->first_path, slot->paths, query_rows());
   }
   std::vector<float> values = ModelValues(*slot, order);
   TileSpec tile{resident(), rows(), slot->paths, std::move(order), request_->want_mixtures};
@@ -41,13 +41,13 @@ void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
 // Returns the values of the tile in the model's units, [T, paths]; `order` is [paths, T].
 std::vector<float> DensitySession::ModelValues(const TileSlot<DensityWork>& slot,
                                                const std::vector<int32_t>& order) const {
-  std::vector<float> values(targets() * slot.paths);
+  std::vector<float> values(query_rows() * slot.paths);
   for (int64_t path = 0; path < slot.paths; ++path) {
     const int64_t vector = (slot.first_path + path) / orders_per_vector();
-    for (int64_t position = 0; position < targets(); ++position) {
-      const int64_t target = order.empty() ? position : order[path * targets() + position];
+    for (int64_t position = 0; position < query_rows(); ++position) {
+      const int64_t row = order.empty() ? position : order[path * query_rows() + position];
       values[position * slot.paths + path] =
-          context().transform.ToModel(request_->y[vector * targets() + target]);
+          context().transform.ToModel(request_->y[vector * query_rows() + row]);
     }
   }
   return values;
@@ -58,7 +58,7 @@ void DensitySession::CollectTiles(absl::Time now) {
     if (slot.work == nullptr || !slot.work->done()) continue;
     NoteFirstStep(now);
     TakeTile(slot);
-    ReportValues(kind(), slot.paths * targets());
+    ReportValues(kind(), slot.paths * query_rows());
     StartNextTile(&slot);
   }
   if (!AllTilesTaken()) return;
@@ -72,12 +72,12 @@ void DensitySession::TakeTile(const TileSlot<DensityWork>& slot) {
   for (int64_t path = 0; path < slot.paths; ++path) {
     const int64_t row = slot.first_path + path;
     double sum = 0;
-    for (int64_t position = 0; position < targets(); ++position) {
+    for (int64_t position = 0; position < query_rows(); ++position) {
       const double term = log_densities[position * slot.paths + path] - log_scale;
       sum += term;
       // Terms and mixtures require the given order, in which a position is the index of its query
       // row.
-      const int64_t out = row * targets() + position;
+      const int64_t out = row * query_rows() + position;
       if (request_->want_terms) result_.terms[out] = term;
       if (request_->want_mixtures) {
         SetMixture(slot.work->mixture(path, position), context().transform, out, &result_.mixtures);
@@ -96,7 +96,7 @@ void DensitySession::Average() {
     result_.log_density.push_back(average.log_mean);
     if (orders >= 2) result_.standard_error.push_back(average.standard_error);
   }
-  result_.seed = request_->random_orders > 0 ? request_->seed : 0;
+  result_.seed = request_->random_orders > 0 ? *request_->seed : 0;
 }
 
 void DensitySession::Deliver(absl::Status status, absl::Time now) {

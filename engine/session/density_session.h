@@ -17,7 +17,7 @@ namespace chorale {
 // Thread contract: see Session.
 class DensitySession : public TiledSession<TileSlot<DensityWork>> {
  public:
-  // REQUIRES: `request->seed` is not 0 if the request has random orders.
+  // REQUIRES: the request has a seed.
   DensitySession(CallStart start, const SessionEnvironment* environment,
                  std::shared_ptr<const LogDensityRequest> request, Callback<LogDensityResult> done);
 

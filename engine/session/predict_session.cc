@@ -30,18 +30,19 @@ PredictSession::PredictSession(CallStart start, const SessionEnvironment* enviro
       done_(std::move(done)) {}
 
 void PredictSession::Start() {
-  const size_t rows = static_cast<size_t>(targets());
+  const size_t rows = static_cast<size_t>(query_rows());
   result_.mean.resize(rows);
   result_.std.resize(rows);
   result_.quantiles.resize(rows * request_->quantiles.size());
-  if (request_->want_mixtures) result_.mixtures = MakeMixtures(targets(), config().num_components);
+  if (request_->want_mixtures)
+    result_.mixtures = MakeMixtures(query_rows(), config().num_components);
   TiledSession::Start();
 }
 
 void PredictSession::StartTile(TileSlot<PredictWork>* slot, PoolRange buffer) {
   PredictSpec spec;
   spec.context = resident();
-  spec.targets = rows();
+  spec.query_rows = rows();
   spec.buffer = buffer;
   spec.first_row = slot->first_path;
   spec.rows = slot->paths;
@@ -65,7 +66,7 @@ void PredictSession::HandOver() {
     StartNextTile(&slot);
   }
   if (AllTilesTaken()) ReleaseResources();  // summaries do not use them
-  if (summarised_rows_ == targets()) Complete();
+  if (summarised_rows_ == query_rows()) Complete();
 }
 
 bool PredictSession::SummaryIsShort(int64_t rows) const {

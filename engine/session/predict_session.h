@@ -21,7 +21,7 @@ class PredictSession : public TiledSession<TileSlot<PredictWork>> {
                  std::shared_ptr<const PredictRequest> request, Callback<PredictResult> done);
 
  protected:
-  int64_t paths() const override { return targets(); }
+  int64_t paths() const override { return query_rows(); }
   void Start() override;
   void StartTile(TileSlot<PredictWork>* slot, PoolRange buffer) override;
   void CollectTiles(absl::Time now) override;

@@ -11,7 +11,7 @@
 #include "base/names.h"
 #include "base/status_macros.h"
 #include "engine/context/context_bytes.h"
-#include "engine/data/target_columns.h"
+#include "engine/data/query_columns.h"
 #include "engine/session/request_validation.h"
 
 namespace chorale {
@@ -36,13 +36,13 @@ absl::Status CheckSource(const Source& expected, const ContextRecord& record,
   return absl::OkStatus();
 }
 
-absl::Status CheckColumns(const Table& targets, const std::vector<ColumnInfo>& context) {
+absl::Status CheckColumns(const Table& query_rows, const std::vector<ColumnInfo>& context) {
   std::vector<FeatureColumn> columns;
   columns.reserve(context.size());
   for (const ColumnInfo& column : context) {
     columns.push_back({column.name, column.type, column.left_out});
   }
-  return MatchTargets(FeatureColumns(std::move(columns)), targets).status();
+  return MatchQueryRows(FeatureColumns(std::move(columns)), query_rows).status();
 }
 
 // Checks whether float32, the model's type, can represent the values of the request.
@@ -72,15 +72,15 @@ bool DescribesSnapping(const LogDensityRequest& /*request*/) { return true; }
 
 // The preparation of a request with query rows.
 template <typename Request>
-class TargetsPreparation : public Preparation {
+class QueryRowsPreparation : public Preparation {
  public:
-  TargetsPreparation(std::shared_ptr<const Request> request, const Limits* limits,
-                     const Backend* backend)
+  QueryRowsPreparation(std::shared_ptr<const Request> request, const Limits* limits,
+                       const Backend* backend)
       : request_(std::move(request)), limits_(limits), backend_(backend) {}
 
   absl::Status Check(const ContextRecord& record, const ModelInfo& model) const override {
     RETURN_IF_ERROR(CheckAllButColumns(record, model));
-    return CheckColumns(request_->targets, record.columns);
+    return CheckColumns(request_->query_rows, record.columns);
   }
 
   absl::StatusOr<PreparedRequest> Prepare(
@@ -89,11 +89,11 @@ class TargetsPreparation : public Preparation {
     RETURN_IF_ERROR(CheckAllButColumns(context->record, context->model->info));
     RETURN_IF_ERROR(CheckModelRange(*request_, transform));
     std::vector<ColumnNote> notes;
-    ASSIGN_OR_RETURN(FeatureMatrix targets, transform.Apply(request_->targets, &notes));
+    ASSIGN_OR_RETURN(FeatureMatrix query_rows, transform.Apply(request_->query_rows, &notes));
     ColumnNote of_target = transform.target_note();
     if (!DescribesSnapping(*request_)) of_target.snapped_to.clear();
     if (!of_target.empty()) notes.push_back(std::move(of_target));
-    return PreparedRequest{std::move(context), std::move(targets), std::move(notes)};
+    return PreparedRequest{std::move(context), std::move(query_rows), std::move(notes)};
   }
 
  private:
@@ -131,18 +131,19 @@ class WarmPreparation : public Preparation {
 
 std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const PredictRequest> request,
                                                    const Limits* limits, const Backend* backend) {
-  return std::make_shared<TargetsPreparation<PredictRequest>>(std::move(request), limits, backend);
+  return std::make_shared<QueryRowsPreparation<PredictRequest>>(std::move(request), limits,
+                                                                backend);
 }
 
 std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const SampleRequest> request,
                                                    const Limits* limits, const Backend* backend) {
-  return std::make_shared<TargetsPreparation<SampleRequest>>(std::move(request), limits, backend);
+  return std::make_shared<QueryRowsPreparation<SampleRequest>>(std::move(request), limits, backend);
 }
 
 std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const LogDensityRequest> request,
                                                    const Limits* limits, const Backend* backend) {
-  return std::make_shared<TargetsPreparation<LogDensityRequest>>(std::move(request), limits,
-                                                                 backend);
+  return std::make_shared<QueryRowsPreparation<LogDensityRequest>>(std::move(request), limits,
+                                                                   backend);
 }
 
 std::shared_ptr<const Preparation> MakePreparation(

@@ -31,30 +31,31 @@ absl::Status AtMost(absl::string_view field, absl::string_view what, int64_t a, 
                              what, "; the limit is ", limit));
 }
 
-absl::Status ValidateTargets(const Table& targets, const Limits& limits) {
-  if (targets.columns.empty()) return InvalidField("targets.columns", "is empty");
-  const int64_t features = static_cast<int64_t>(targets.columns.size());
+absl::Status ValidateQueryRows(const Table& query_rows, const Limits& limits) {
+  if (query_rows.columns.empty()) return InvalidField("rows.columns", "is empty");
+  const int64_t features = static_cast<int64_t>(query_rows.columns.size());
   if (features > limits.max_features) {
-    return InvalidField("targets.columns", absl::StrCat("has ", features, " columns; the limit is ",
-                                                        limits.max_features));
+    return InvalidField("rows.columns", absl::StrCat("has ", features, " columns; the limit is ",
+                                                     limits.max_features));
   }
-  const int64_t rows = targets.rows();
-  if (rows < 1) return InvalidField("targets", "has no rows; at least 1 row is required");
-  return Unless(rows <= limits.max_targets, "targets",
-                absl::StrCat("has ", rows, " rows; the limit is ", limits.max_targets));
+  const int64_t rows = query_rows.rows();
+  if (rows < 1) return InvalidField("rows", "has no rows; at least 1 row is required");
+  return Unless(rows <= limits.max_query_rows, "rows",
+                absl::StrCat("has ", rows, " rows; the limit is ", limits.max_query_rows));
 }
 
-absl::Status ValidateBuffer(int64_t targets, BeyondBuffer beyond, const ModelConfig& config) {
-  return Unless(targets <= config.buffer_size || beyond == BeyondBuffer::kWrap, "targets",
-                absl::StrCat("has ", targets, " rows; the model was trained with a buffer of ",
-                             config.buffer_size, " rows (set beyond_buffer to WRAP to exceed it)"));
+absl::Status ValidateBuffer(int64_t query_rows, BeyondBuffer beyond, const ModelConfig& config) {
+  return Unless(query_rows <= config.buffer_size || beyond == BeyondBuffer::kWrap, "rows",
+                absl::StrCat("has ", query_rows, " rows; the model was trained with a buffer of ",
+                             config.buffer_size,
+                             " rows (set beyond_buffer to BEYOND_BUFFER_WRAP to exceed it)"));
 }
 
-absl::Status ValidateBufferBytes(int64_t targets, int64_t paths, WorkKind work,
+absl::Status ValidateBufferBytes(int64_t query_rows, int64_t paths, WorkKind work,
                                  const ModelConfig& config, const Backend& backend) {
-  const TilePlan plan = PlanTiles(backend, config, paths, targets, 1, work);
-  return Unless(plan.slots > 0, "targets",
-                absl::StrCat("has ", targets, " query rows, which need ", plan.slot_bytes,
+  const TilePlan plan = PlanTiles(backend, config, paths, query_rows, 1, work);
+  return Unless(plan.slots > 0, "rows",
+                absl::StrCat("has ", query_rows, " query rows, which need ", plan.slot_bytes,
                              " bytes of the buffer pool for ", plan.tile_paths,
                              work == WorkKind::kPredict ? " rows" : " paths", " at a time",
                              plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes,
@@ -86,9 +87,9 @@ absl::Status ValidateResponse(std::initializer_list<ResponsePart> parts, const L
 
 constexpr int64_t kNumbersOfComponent = 3;  // mean, std, weight
 
-absl::Status ValidateMixtureCount(int64_t vectors, int64_t targets, const ModelConfig& config,
+absl::Status ValidateMixtureCount(int64_t vectors, int64_t query_rows, const ModelConfig& config,
                                   const Limits& limits) {
-  return AtMost("include_mixtures", "values", vectors, targets, config.num_components,
+  return AtMost("include_mixtures", "values", vectors, query_rows, config.num_components,
                 limits.max_values);
 }
 
@@ -97,7 +98,7 @@ absl::Status ValidateMixtureCount(int64_t vectors, int64_t targets, const ModelC
 absl::Status ValidateDensityResponse(const LogDensityRequest& request, const ModelConfig& config,
                                      const Limits& limits) {
   const int64_t vectors = request.vectors;
-  const int64_t targets = request.targets.rows();
+  const int64_t query_rows = request.query_rows.rows();
   const int64_t orders = request.random_orders;
   if (orders > 0 && request.want_terms) {
     return InvalidField("include_terms",
@@ -110,12 +111,12 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
   }
   int64_t mixture_numbers = 0;
   if (request.want_mixtures) {
-    RETURN_IF_ERROR(ValidateMixtureCount(vectors, targets, config, limits));
-    mixture_numbers = vectors * targets * config.num_components * kNumbersOfComponent;
+    RETURN_IF_ERROR(ValidateMixtureCount(vectors, query_rows, config, limits));
+    mixture_numbers = vectors * query_rows * config.num_components * kNumbersOfComponent;
   }
   const int64_t per_vector = orders > 1 ? 2 : 1;  // density and standard error
   return ValidateResponse({{"values", vectors * per_vector},
-                           {"include_terms", request.want_terms ? vectors * targets : 0},
+                           {"include_terms", request.want_terms ? vectors * query_rows : 0},
                            {"include_mixtures", mixture_numbers}},
                           limits);
 }
@@ -124,8 +125,8 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
 
 absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
-  RETURN_IF_ERROR(ValidateTargets(request.targets, limits));
-  const int64_t targets = request.targets.rows();
+  RETURN_IF_ERROR(ValidateQueryRows(request.query_rows, limits));
+  const int64_t query_rows = request.query_rows.rows();
   const int64_t quantiles = static_cast<int64_t>(request.quantiles.size());
   if (quantiles > limits.max_quantiles) {
     return InvalidField("quantiles", absl::StrCat("has ", quantiles, " entries; the limit is ",
@@ -138,45 +139,45 @@ absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& c
                           absl::StrCat("is ", q, "; must be more than 0 and less than 1"));
     }
   }
-  RETURN_IF_ERROR(AtMost("quantiles", "values", targets, quantiles, 1, limits.max_values));
+  RETURN_IF_ERROR(AtMost("quantiles", "values", query_rows, quantiles, 1, limits.max_values));
   int64_t mixture_numbers = 0;
   if (request.want_mixtures) {
-    RETURN_IF_ERROR(ValidateMixtureCount(1, targets, config, limits));
-    mixture_numbers = targets * config.num_components * kNumbersOfComponent;
+    RETURN_IF_ERROR(ValidateMixtureCount(1, query_rows, config, limits));
+    mixture_numbers = query_rows * config.num_components * kNumbersOfComponent;
   }
-  RETURN_IF_ERROR(ValidateResponse({{"targets", 2 * targets},
-                                    {"quantiles", targets * quantiles},
+  RETURN_IF_ERROR(ValidateResponse({{"rows", 2 * query_rows},
+                                    {"quantiles", query_rows * quantiles},
                                     {"include_mixtures", mixture_numbers}},
                                    limits));
-  return ValidateBufferBytes(targets, targets, WorkKind::kPredict, config, backend);
+  return ValidateBufferBytes(query_rows, query_rows, WorkKind::kPredict, config, backend);
 }
 
 absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
-  RETURN_IF_ERROR(ValidateTargets(request.targets, limits));
-  const int64_t targets = request.targets.rows();
+  RETURN_IF_ERROR(ValidateQueryRows(request.query_rows, limits));
+  const int64_t query_rows = request.query_rows.rows();
   RETURN_IF_ERROR(InRange("path_count", request.paths, 1, limits.max_paths));
-  RETURN_IF_ERROR(AtMost("path_count", "values", request.paths, targets, 1, limits.max_values));
-  RETURN_IF_ERROR(ValidateBuffer(targets, request.beyond_buffer, config));
-  return ValidateBufferBytes(targets, request.paths, WorkKind::kDecode, config, backend);
+  RETURN_IF_ERROR(AtMost("path_count", "values", request.paths, query_rows, 1, limits.max_values));
+  RETURN_IF_ERROR(ValidateBuffer(query_rows, request.beyond_buffer, config));
+  return ValidateBufferBytes(query_rows, request.paths, WorkKind::kDecode, config, backend);
 }
 
 absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
-  RETURN_IF_ERROR(ValidateTargets(request.targets, limits));
-  const int64_t targets = request.targets.rows();
+  RETURN_IF_ERROR(ValidateQueryRows(request.query_rows, limits));
+  const int64_t query_rows = request.query_rows.rows();
   const int64_t values = static_cast<int64_t>(request.y.size());
   const int64_t vectors = request.vectors;
-  if (vectors < 1 || values % targets != 0 || values / targets != vectors) {
-    return InvalidField(
-        "values", absl::StrCat("has ", values, " entries; must be a positive multiple of ", targets,
-                               " (the rows of targets)"));
+  if (vectors < 1 || values % query_rows != 0 || values / query_rows != vectors) {
+    return InvalidField("values",
+                        absl::StrCat("has ", values, " entries; must be a positive multiple of ",
+                                     query_rows, " (the number of query rows)"));
   }
   if (vectors > limits.max_paths) {
     return InvalidField("values",
                         absl::StrCat("has ", vectors, " vectors; the limit is ", limits.max_paths));
   }
-  RETURN_IF_ERROR(AtMost("values", "values", vectors, targets, 1, limits.max_values));
+  RETURN_IF_ERROR(AtMost("values", "values", vectors, query_rows, 1, limits.max_values));
   for (int64_t i = 0; i < values; ++i) {
     if (!std::isfinite(request.y[i])) {
       return InvalidField(absl::StrCat("values[", i, "]"),
@@ -186,10 +187,10 @@ absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig
   const int64_t orders = request.random_orders;
   RETURN_IF_ERROR(InRange("random_order_count", orders, 0, limits.max_orders));
   RETURN_IF_ERROR(
-      AtMost("random_order_count", "values", vectors, targets, orders, limits.max_values));
+      AtMost("random_order_count", "values", vectors, query_rows, orders, limits.max_values));
   RETURN_IF_ERROR(ValidateDensityResponse(request, config, limits));
-  RETURN_IF_ERROR(ValidateBuffer(targets, request.beyond_buffer, config));
-  return ValidateBufferBytes(targets, vectors * std::max<int64_t>(orders, 1), WorkKind::kDensity,
+  RETURN_IF_ERROR(ValidateBuffer(query_rows, request.beyond_buffer, config));
+  return ValidateBufferBytes(query_rows, vectors * std::max<int64_t>(orders, 1), WorkKind::kDensity,
                              config, backend);
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/session/random_key.h"
-#include "engine/session/target_orders.h"
+#include "engine/session/row_orders.h"
 
 namespace chorale {
 
@@ -17,15 +17,15 @@ SampleSession::SampleSession(CallStart start, const SessionEnvironment* environm
       observer_(std::move(observer)) {}
 
 void SampleSession::Start() {
-  random_key_ = RandomKey(request_->seed, source());
+  random_key_ = RandomKey(*request_->seed, source());
   TiledSession::Start();
 }
 
 void SampleSession::StartTile(SampleSlot* slot, PoolRange buffer) {
   slot->delivered = 0;
   slot->order.clear();
-  if (request_->order == TargetOrder::kRandomPerPath) {
-    slot->order = DrawOrders(random_key_, slot->first_path, slot->paths, targets());
+  if (request_->order == RowOrder::kRandomPerPath) {
+    slot->order = DrawOrders(random_key_, slot->first_path, slot->paths, query_rows());
   }
   DecodeSpec spec;
   spec.tile = {resident(), rows(), slot->paths, slot->order};
@@ -87,7 +87,7 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
   const int64_t count = paths * block.steps;
   block.values.resize(count);
   if (request_->want_log_densities) block.log_densities.resize(count);
-  if (!slot->order.empty()) block.targets.resize(count);
+  if (!slot->order.empty()) block.query_rows.resize(count);
 
   const absl::Span<const float> values = slot->work->values();                 // [T, paths]
   const absl::Span<const double> log_densities = slot->work->log_densities();  // [T, paths]
@@ -103,7 +103,7 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
       if (request_->want_log_densities) {
         block.log_densities[out] = log_densities[step * paths + path] - log_scale;
       }
-      if (!slot->order.empty()) block.targets[out] = slot->order[path * targets() + step];
+      if (!slot->order.empty()) block.query_rows[out] = slot->order[path * query_rows() + step];
     }
   }
   slot->delivered += block.steps;
@@ -113,7 +113,7 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
 
 void SampleSession::Deliver(absl::Status status, absl::Time now) {
   SampleSummary summary;
-  summary.seed = request_->seed;
+  summary.seed = *request_->seed;
   if (status.ok()) Describe(now, &summary);
   observer_->OnDone(status, summary);
 }

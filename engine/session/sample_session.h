@@ -21,7 +21,7 @@ struct SampleSlot : TileSlot<DecodeWork> {
 // Thread contract: see Session.
 class SampleSession : public TiledSession<SampleSlot> {
  public:
-  // REQUIRES: `request->seed` is not 0.
+  // REQUIRES: the request has a seed.
   SampleSession(CallStart start, const SessionEnvironment* environment,
                 std::shared_ptr<const SampleRequest> request,
                 std::shared_ptr<SampleObserver> observer);

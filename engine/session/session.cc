@@ -10,9 +10,9 @@ namespace chorale {
 void Session::SetContext(PreparedRequest prepared, ContextCache::Pin pin) {
   Require(state_ == State::kLookingUp, "a session is given its context once");
   context_ = std::move(prepared.context);
-  features_ = std::move(prepared.targets);
+  features_ = std::move(prepared.query_rows);
   notes_ = std::move(prepared.notes);
-  target_rows_ = features_.rows;
+  query_rows_ = features_.rows;
   pin_ = std::move(pin);
   found_resident_ = pin_.resident() != nullptr;
   state_ = State::kWaitingForContext;
@@ -48,7 +48,7 @@ void Session::Admit(std::vector<BufferPool::Lease> buffers, absl::Time now) {
   admitted_at_ = now;
   buffers_ = std::move(buffers);
   PoolRange rows_range;
-  if (const int64_t bytes = environment_->backend->RowsBytes(config(), target_rows_); bytes > 0) {
+  if (const int64_t bytes = environment_->backend->RowsBytes(config(), query_rows_); bytes > 0) {
     rows_buffer_ = std::move(buffers_.back());
     buffers_.pop_back();
     rows_range = {rows_buffer_.range().offset, bytes};

@@ -187,7 +187,7 @@ class Session {
   std::shared_ptr<const ResidentContext> resident() const { return pin_.resident(); }
   const std::shared_ptr<const EncodedRows>& rows() const { return rows_; }
   std::vector<BufferPool::Lease>& buffers() { return buffers_; }
-  int64_t targets() const { return target_rows_; }  // T
+  int64_t query_rows() const { return query_rows_; }  // T
 
  private:
   CallReport ReportAt(absl::Time now) const;
@@ -197,7 +197,7 @@ class Session {
   State state_ = State::kLookingUp;
 
   std::shared_ptr<const RegisteredContext> context_;
-  int64_t target_rows_ = 0;
+  int64_t query_rows_ = 0;
   FeatureMatrix features_;  // moved out at admission
   std::vector<ColumnNote> notes_;
   // The order of these members matters: work uses rows, buffers and the pinned context.

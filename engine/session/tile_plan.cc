@@ -5,20 +5,20 @@ namespace {
 
 constexpr int64_t kPredictedRows = 128;  // of one PredictWork
 
-int64_t MostTilePaths(const Backend& backend, int64_t targets, WorkKind work) {
+int64_t MostTilePaths(const Backend& backend, int64_t query_rows, WorkKind work) {
   if (work == WorkKind::kPredict) return kPredictedRows;
-  return work == WorkKind::kDensity ? backend.density_paths(targets) : backend.tile_paths();
+  return work == WorkKind::kDensity ? backend.density_paths(query_rows) : backend.tile_paths();
 }
 
 }  // namespace
 
-int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t targets, int64_t paths,
-                  WorkKind work) {
+int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t query_rows,
+                  int64_t paths, WorkKind work) {
   switch (work) {
     case WorkKind::kDecode:
-      return backend.BufferBytes(config, targets, paths);
+      return backend.BufferBytes(config, query_rows, paths);
     case WorkKind::kDensity:
-      return backend.DensityBytes(config, targets, paths);
+      return backend.DensityBytes(config, query_rows, paths);
     case WorkKind::kPredict:
       return backend.PredictBytes(config, paths);
     default:
@@ -28,16 +28,16 @@ int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t tar
 }
 
 TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t paths,
-                   int64_t targets, int64_t max_slots, WorkKind work) {
+                   int64_t query_rows, int64_t max_slots, WorkKind work) {
   TilePlan plan;
   plan.paths = paths;
-  plan.rows_bytes = backend.RowsBytes(config, targets);
+  plan.rows_bytes = backend.RowsBytes(config, query_rows);
   const int64_t pool = backend.buffer_pool_bytes();
   const int64_t left = pool - plan.rows_bytes;
   const auto bytes_of = [&](int64_t tile_paths) {
-    return TileBytes(backend, config, targets, tile_paths, work);
+    return TileBytes(backend, config, query_rows, tile_paths, work);
   };
-  plan.tile_paths = std::min(paths, MostTilePaths(backend, targets, work));
+  plan.tile_paths = std::min(paths, MostTilePaths(backend, query_rows, work));
   // If memory is short, a density uses smaller tiles: running at all is more important than the
   // speed of many tiles at once.
   const int64_t fewest = work == WorkKind::kDensity

@@ -31,19 +31,19 @@ template <typename SlotType>
 class TiledSession : public Session {
  public:
   TilePlan Plan() const override {
-    return PlanTiles(*environment().backend, config(), paths(), targets(), environment().max_slices,
-                     kind_);
+    return PlanTiles(*environment().backend, config(), paths(), query_rows(),
+                     environment().max_slices, kind_);
   }
 
   RequestedWork Requested() const override {
     const int64_t context_rows = context().record.rows;
     switch (kind_) {
       case WorkKind::kDecode:
-        return {kind_, DecodeFlops(config(), paths(), context_rows, 0, targets()),
-                paths() * targets()};
+        return {kind_, DecodeFlops(config(), paths(), context_rows, 0, query_rows()),
+                paths() * query_rows()};
       case WorkKind::kDensity:
-        return {kind_, DensityFlops(config(), context_rows, targets(), paths()),
-                paths() * targets()};
+        return {kind_, DensityFlops(config(), context_rows, query_rows(), paths()),
+                paths() * query_rows()};
       default:
         return {kind_, PredictFlops(config(), context_rows, paths()), paths()};
     }
@@ -84,8 +84,8 @@ class TiledSession : public Session {
     const int64_t tile = next_tile_++;
     slot->first_path = plan_.first_path(tile);
     slot->paths = plan_.paths_of(tile);
-    StartTile(slot, {slot->buffer.range().offset,
-                     TileBytes(*environment().backend, config(), targets(), slot->paths, kind_)});
+    StartTile(slot, {slot->buffer.range().offset, TileBytes(*environment().backend, config(),
+                                                            query_rows(), slot->paths, kind_)});
   }
 
   void AppendTiles(std::vector<Slice>* slices) override {

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 constexpr char kNumeric[] = "numeric";
 constexpr char kCategorical[] = "categorical";
-constexpr char kFarTargets[] = "far_targets";
+constexpr char kClippedTargets[] = "far_targets";
 constexpr char kSeasonTransform[] = "season_transform";
 constexpr char kSeasonSteps[] = "season_steps";
 constexpr char kMeaning[] = "meaning";
@@ -76,7 +76,8 @@ absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record) {
       if (column.season_steps > 0) array.back()[kSeasonSteps] = column.season_steps;
       if (column.meaning != Meaning::kNumber) array.back()[kMeaning] = MeaningName(column.meaning);
     }
-    if (!array.empty() && record.far_targets > 0) array[0][kFarTargets] = record.far_targets;
+    if (!array.empty() && record.clipped_targets > 0)
+      array[0][kClippedTargets] = record.clipped_targets;
     if (!array.empty() && !record.season_transform.empty()) {
       array[0][kSeasonTransform] = record.season_transform;
     }
@@ -96,9 +97,9 @@ absl::Status ColumnsFromJson(absl::string_view json, ContextRecord* record) {
         return absl::DataLossError(absl::StrCat("column ", i, " in the list is damaged"));
       }
     }
-    const bool has_far_targets = !columns.empty() && array[0].contains(kFarTargets);
-    if (has_far_targets && !TakeCount(array[0], kFarTargets, record->far_targets)) {
-      return absl::DataLossError("the number of far targets is damaged");
+    const bool has_clipped_targets = !columns.empty() && array[0].contains(kClippedTargets);
+    if (has_clipped_targets && !TakeCount(array[0], kClippedTargets, record->clipped_targets)) {
+      return absl::DataLossError("the number of clipped targets is damaged");
     }
     if (!columns.empty() && array[0].contains(kSeasonTransform)) {
       if (!array[0][kSeasonTransform].is_string()) {

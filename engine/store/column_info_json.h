@@ -20,8 +20,8 @@ namespace chorale {
 // UTF-8.
 absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record);
 
-// Fills `columns`, `far_targets` and `season_transform` of the record. Members after "missing" may
-// be absent. Returns DataLoss for any other deviation.
+// Fills `columns`, `clipped_targets` and `season_transform` of the record. Members after "missing"
+// may be absent. Returns DataLoss for any other deviation.
 absl::Status ColumnsFromJson(absl::string_view json, ContextRecord* record);
 
 }  // namespace chorale

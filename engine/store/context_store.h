@@ -41,7 +41,8 @@ struct ContextRecord {
   // kTransformVersion of the server that sought a season and set season_steps of the columns; empty
   // if no season was sought.
   std::string season_transform = {};
-  int64_t far_targets = 0;  // values treated as errors (ColumnNote::wrong_targets); see ColumnInfo
+  int64_t clipped_targets =
+      0;  // values treated as errors (ColumnNote::clipped_targets); see ColumnInfo
   int64_t rows = 0;
   int64_t dataset_bytes = 0;
   absl::Time created;

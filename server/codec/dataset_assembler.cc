@@ -63,7 +63,7 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
     return InvalidField("header.seasons",
                         absl::StrCat("is ", header.seasons(), ", which is not a known value"));
   }
-  if (header.seasons() == v1::RegisterContextHeader::NOT_SOUGHT) seasons_ = Seasons::kNotSought;
+  if (header.seasons() == v1::RegisterContextHeader::SEASONS_OFF) seasons_ = Seasons::kNotSought;
   context_id_ = header.context_id();
   announced_rows_ = header.row_count();
   target_ = header.target_column();

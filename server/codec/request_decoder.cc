@@ -36,9 +36,9 @@ absl::StatusOr<Snapping> DecodeSnapping(v1::Snapping value) {
 template <typename Message>
 absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBase* request) {
   ASSIGN_OR_RETURN(std::string context, ParseContextName(message.context(), "context"));
-  ASSIGN_OR_RETURN(Table targets, DecodeTable(message.targets(), "targets", TargetBounds(limits)));
+  ASSIGN_OR_RETURN(Table query_rows, DecodeTable(message.rows(), "rows", QueryRowBounds(limits)));
   request->context = std::move(context);
-  request->targets = std::move(targets);
+  request->query_rows = std::move(query_rows);
   request->expected = {message.expected_source().context_digest(),
                        message.expected_source().model_digest()};
   return absl::OkStatus();
@@ -48,20 +48,20 @@ absl::StatusOr<BeyondBuffer> DecodeBeyondBuffer(v1::BeyondBuffer value) {
   switch (value) {
     case v1::BEYOND_BUFFER_UNSPECIFIED:
       return BeyondBuffer::kRefuse;
-    case v1::WRAP:
+    case v1::BEYOND_BUFFER_WRAP:
       return BeyondBuffer::kWrap;
     default:
       return UnknownEnum("beyond_buffer", value);
   }
 }
 
-absl::StatusOr<TargetOrder> DecodeOrder(v1::SampleRequest::Order value) {
+absl::StatusOr<RowOrder> DecodeOrder(v1::SampleRequest::Order value) {
   switch (value) {
     case v1::SampleRequest::ORDER_UNSPECIFIED:
-    case v1::SampleRequest::GIVEN:
-      return TargetOrder::kGiven;
-    case v1::SampleRequest::RANDOM_PER_PATH:
-      return TargetOrder::kRandomPerPath;
+    case v1::SampleRequest::ORDER_GIVEN:
+      return RowOrder::kGiven;
+    case v1::SampleRequest::ORDER_RANDOM_PER_PATH:
+      return RowOrder::kRandomPerPath;
     default:
       return UnknownEnum("order", value);
   }
@@ -83,12 +83,12 @@ absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
 absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, const Limits& limits) {
   SampleRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
-  ASSIGN_OR_RETURN(TargetOrder order, DecodeOrder(message.order()));
+  ASSIGN_OR_RETURN(RowOrder order, DecodeOrder(message.order()));
   ASSIGN_OR_RETURN(BeyondBuffer beyond, DecodeBeyondBuffer(message.beyond_buffer()));
   ASSIGN_OR_RETURN(Snapping snapping, DecodeSnapping(message.snapping()));
   request.snapping = snapping;
   request.paths = message.path_count();
-  request.seed = message.seed();
+  if (message.has_seed()) request.seed = message.seed();
   request.order = order;
   request.want_log_densities = message.include_log_densities();
   request.beyond_buffer = beyond;
@@ -102,9 +102,9 @@ absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& 
   ASSIGN_OR_RETURN(BeyondBuffer beyond, DecodeBeyondBuffer(message.beyond_buffer()));
   // The engine refuses values that do not fill whole vectors.
   request.y.assign(message.values().begin(), message.values().end());
-  request.vectors = message.values_size() / std::max<int64_t>(request.targets.rows(), 1);
+  request.vectors = message.values_size() / std::max<int64_t>(request.query_rows.rows(), 1);
   request.random_orders = message.random_order_count();
-  request.seed = message.seed();
+  if (message.has_seed()) request.seed = message.seed();
   request.want_terms = message.include_terms();
   request.want_mixtures = message.include_mixtures();
   request.beyond_buffer = beyond;

@@ -52,12 +52,12 @@ void EncodeMixtures(const Mixtures& mixtures, v1::Mixtures* message) {
 
 v1::Context::State EncodeState(ContextState state) {
   switch (state) {
-    case ContextState::kEvicted:
-      return v1::Context::EVICTED;
+    case ContextState::kNotResident:
+      return v1::Context::STATE_NOT_RESIDENT;
     case ContextState::kEncoding:
-      return v1::Context::ENCODING;
+      return v1::Context::STATE_ENCODING;
     case ContextState::kResident:
-      return v1::Context::RESIDENT;
+      return v1::Context::STATE_RESIDENT;
   }
   return v1::Context::STATE_UNSPECIFIED;
 }
@@ -73,16 +73,16 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
   for (const ColumnInfo& column : record.columns) {
     v1::ColumnSummary* feature = message->add_features();
     feature->set_name(column.name);
-    feature->set_type(column.type == ColumnType::kNumeric ? v1::ColumnSummary::NUMERIC
-                                                          : v1::ColumnSummary::CATEGORICAL);
+    feature->set_type(column.type == ColumnType::kNumeric ? v1::ColumnSummary::TYPE_NUMERIC
+                                                          : v1::ColumnSummary::TYPE_CATEGORICAL);
     feature->set_category_count(column.categories);
     feature->set_missing_count(column.missing);
-    feature->set_outside_bulk_count(column.outside_bulk);
-    feature->set_left_out(column.left_out);
+    feature->set_outlier_count(column.outside_bulk);
+    feature->set_dropped(column.left_out);
     feature->set_season_steps(column.season_steps);
     feature->set_meaning(EncodeMeaning(column.meaning));
   }
-  message->set_far_target_count(record.far_targets);
+  message->set_clipped_target_count(record.clipped_targets);
   message->set_row_count(record.rows);
   message->set_dataset_bytes(record.dataset_bytes);
   message->set_resident_bytes(info.resident_bytes);
@@ -151,8 +151,8 @@ void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::Sam
     message->mutable_log_densities()->Add(block.log_densities.begin() + begin,
                                           block.log_densities.begin() + end);
   }
-  if (!block.targets.empty()) {
-    message->mutable_targets()->Add(block.targets.begin() + begin, block.targets.begin() + end);
+  if (!block.query_rows.empty()) {
+    message->mutable_rows()->Add(block.query_rows.begin() + begin, block.query_rows.begin() + end);
   }
 }
 
@@ -161,7 +161,7 @@ int64_t EncodedBytesPerPath(const SampleBlock& block) {
   constexpr int64_t kMaxVarint = 5;  // a target index is never negative
   int64_t per_value = kDouble;
   if (!block.log_densities.empty()) per_value += kDouble;
-  if (!block.targets.empty()) per_value += kMaxVarint;
+  if (!block.query_rows.empty()) per_value += kMaxVarint;
   return per_value * block.steps;
 }
 

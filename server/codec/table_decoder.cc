@@ -119,9 +119,9 @@ absl::Status CheckShape(const v1::Table& message, absl::string_view path,
 
 }  // namespace
 
-TableBounds TargetBounds(const Limits& limits) {
-  return {limits.max_targets, limits.max_features,
-          std::max(limits.max_categories, limits.max_targets), limits.max_name_bytes,
+TableBounds QueryRowBounds(const Limits& limits) {
+  return {limits.max_query_rows, limits.max_features,
+          std::max(limits.max_categories, limits.max_query_rows), limits.max_name_bytes,
           std::numeric_limits<int64_t>::max()};
 }
 

@@ -21,14 +21,14 @@ struct TableBounds {
   int64_t max_category_bytes = 0;
 };
 
-// The bounds of the `targets` of a query. Their categories are only looked up, and a category that
-// no context can contain is unknown. Therefore they may be as long as the message, and each row may
-// have another category.
-TableBounds TargetBounds(const Limits& limits);
+// The bounds of the `query_rows` of a query. Their categories are only looked up, and a category
+// that no context can contain is unknown. Therefore they may be as long as the message, and each
+// row may have another category.
+TableBounds QueryRowBounds(const Limits& limits);
 // Bounds of one chunk of a dataset, whose columns include the target.
 TableBounds ChunkBounds(const Limits& limits);
 
-// InvalidArgument with the field below `path`, e.g. "targets.columns[2].numeric.values[5]": no
+// InvalidArgument with the field below `path`, e.g. "rows.columns[2].numeric.values[5]": no
 // column or no row, an empty or repeated name, no values, unequal lengths, an infinity, an unknown
 // meaning, an empty or repeated category, a code without a category, or a table beyond `bounds`.
 // Errors in a column also have its name.

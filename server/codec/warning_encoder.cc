@@ -84,34 +84,34 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
           note.ignored == 0 ? ""
                             : absl::StrCat("; ", Cells(note.ignored, "has", "have"), " no effect");
       writer.Add(
-          v1::Warning::LEFT_OUT, note.column, note.ignored,
+          v1::Warning::REASON_DROPPED_COLUMN, note.column, note.ignored,
           absl::StrCat(
               "all of its cells in the context are equal or missing, so the column is dropped",
               effect));
     }
     if (note.season_steps > 0) {
-      writer.Add(v1::Warning::SEASON, note.column, 0,
+      writer.Add(v1::Warning::REASON_SEASON, note.column, 0,
                  absl::StrCat("the target has a season of ", Length(note),
                               " by this column: the model also receives the phase of each row"));
     }
     if (!note.no_index.empty()) {
-      writer.Add(v1::Warning::NO_INDEX, note.column, 0, note.no_index);
+      writer.Add(v1::Warning::REASON_NO_INDEX, note.column, 0, note.no_index);
     }
     if (note.outside_bulk > 0) {
-      writer.Add(v1::Warning::OUTSIDE_BULK, note.column, note.outside_bulk,
+      writer.Add(v1::Warning::REASON_OUTLIERS, note.column, note.outside_bulk,
                  absl::StrCat(Cells(note.outside_bulk, "lies", "lie"),
                               " far beyond the bulk of the context's values: the excess distance "
                               "is compressed to its logarithm"));
     }
-    if (note.wrong_targets > 0) {
-      writer.Add(v1::Warning::FAR_TARGET, note.column, note.wrong_targets,
-                 absl::StrCat(note.wrong_targets, " of the context's values ",
-                              note.wrong_targets == 1 ? "lies" : "lie",
+    if (note.clipped_targets > 0) {
+      writer.Add(v1::Warning::REASON_CLIPPED_TARGET, note.column, note.clipped_targets,
+                 absl::StrCat(note.clipped_targets, " of the context's values ",
+                              note.clipped_targets == 1 ? "lies" : "lie",
                               " so far from all others that the model clips the distance to the "
                               "farthest of the others: means and sums do not include the excess"));
     }
     if (!note.snapped_to.empty()) {
-      writer.Add(v1::Warning::SNAPPED, note.column, 0,
+      writer.Add(v1::Warning::REASON_SNAPPED, note.column, 0,
                  absl::StrCat("the target has repeated values in the context, so draws and "
                               "quantiles are snapped to ",
                               note.snapped_to,
@@ -119,7 +119,7 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
                               "continuous distribution"));
     }
     if (note.replaced_by_nearest > 0) {
-      writer.Add(v1::Warning::NEAREST_VALUE, note.column, note.replaced_by_nearest,
+      writer.Add(v1::Warning::REASON_NEAREST_VALUE, note.column, note.replaced_by_nearest,
                  absl::StrCat("nearly all of its cells in the context are equal; ",
                               Cells(note.replaced_by_nearest,
                                     "with a value that the context does not contain is treated",
@@ -127,7 +127,7 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
                               " as the nearest value of the context"));
     }
     if (note.unknown_categories > 0) {
-      writer.Add(v1::Warning::UNKNOWN_CATEGORY, note.column, note.unknown_categories,
+      writer.Add(v1::Warning::REASON_UNKNOWN_CATEGORY, note.column, note.unknown_categories,
                  UnknownCategories(note));
     }
   }

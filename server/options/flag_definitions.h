@@ -49,7 +49,7 @@ ABSL_DECLARE_FLAG(int64_t, max_features);
 ABSL_DECLARE_FLAG(int64_t, max_categories);
 ABSL_DECLARE_FLAG(int64_t, max_dataset_mib);
 ABSL_DECLARE_FLAG(int64_t, max_paths);
-ABSL_DECLARE_FLAG(int64_t, max_targets);
+ABSL_DECLARE_FLAG(int64_t, max_query_rows);
 ABSL_DECLARE_FLAG(int64_t, max_orders);
 ABSL_DECLARE_FLAG(int64_t, max_values);
 ABSL_DECLARE_FLAG(bool, reflection);

@@ -121,7 +121,7 @@ void ReadLimits(Reader* reader, Limits* limits) {
   reader->Integer(FLAGS_max_categories, {1, 1 << 20}, &limits->max_categories);
   reader->Integer(FLAGS_max_dataset_mib, {1, 1 << 14}, &limits->max_dataset_bytes, kMiB);
   reader->Integer(FLAGS_max_paths, {1, 1 << 24}, &limits->max_paths);
-  reader->Integer(FLAGS_max_targets, {1, 1 << 20}, &limits->max_targets);
+  reader->Integer(FLAGS_max_query_rows, {1, 1 << 20}, &limits->max_query_rows);
   reader->Integer(FLAGS_max_orders, {0, 1 << 20}, &limits->max_orders);
   reader->Integer(FLAGS_max_values, {1, 1 << 28}, &limits->max_values);
 }

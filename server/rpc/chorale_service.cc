@@ -121,8 +121,8 @@ absl::Status Predict(const Environment& environment, const ReactorPtr& reactor,
                      const v1::PredictRequest& request) {
   ASSIGN_OR_RETURN(PredictRequest decoded, DecodePredict(request, environment.limits->Get()));
   CallContext call = reactor->live().MakeCallContext(reactor, decoded.context);
-  reactor->live().Note("targets", decoded.targets.rows());
-  RETURN_IF_ERROR(reactor->live().TakeValues(decoded.targets.rows(), 1));
+  reactor->live().Note("query_rows", decoded.query_rows.rows());
+  RETURN_IF_ERROR(reactor->live().TakeValues(decoded.query_rows.rows(), 1));
   reactor->Attach(
       environment.engine->Predict(std::move(call), std::move(decoded),
                                   Reply<PredictResult>(environment, reactor, &EncodePredict)));
@@ -133,7 +133,7 @@ absl::Status LogDensity(const Environment& environment, const ReactorPtr& reacto
                         const v1::LogDensityRequest& request) {
   ASSIGN_OR_RETURN(LogDensityRequest decoded, DecodeLogDensity(request, environment.limits->Get()));
   CallContext call = reactor->live().MakeCallContext(reactor, decoded.context);
-  reactor->live().Note("targets", decoded.targets.rows());
+  reactor->live().Note("query_rows", decoded.query_rows.rows());
   reactor->live().Note("values", static_cast<int64_t>(decoded.y.size()));
   reactor->live().Note("vectors", decoded.vectors);
   reactor->live().Note("orders", decoded.random_orders);

@@ -40,8 +40,8 @@ absl::Status SampleReactor::Begin(grpc::ByteBuffer* bytes) {
   RETURN_IF_ERROR(request.status());
   CallContext call = live().MakeCallContext(Self(), request->context);
   live().Note("paths", request->paths);
-  live().Note("targets", request->targets.rows());
-  RETURN_IF_ERROR(live().TakeValues(request->paths, request->targets.rows()));
+  live().Note("query_rows", request->query_rows.rows());
+  RETURN_IF_ERROR(live().TakeValues(request->paths, request->query_rows.rows()));
   Attach(environment().engine->Sample(std::move(call), *std::move(request), Self()));
   return absl::OkStatus();
 }

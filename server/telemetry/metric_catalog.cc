@@ -148,7 +148,7 @@ const MetricDescription kCatalog[] = {
     {"chorale_backend_info", kGauge,
      "Always 1; the labels are the backend, its device, and the number of its threads."},
     {"chorale_model_info", kGauge, "Always 1; the labels describe a served model."},
-    {"chorale_model_left_out", kGauge,
+    {"chorale_model_skipped", kGauge,
      "1 for each configured model that the server skips because the machine lacks a requirement; "
      "absent for other models."},
     // Tenants: at most 100, the others together as tenant \"other\".

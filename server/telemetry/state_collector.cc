@@ -142,7 +142,7 @@ void AddEngine(const Engine* engine, Page* page) {
                {"default", model.is_default ? "true" : "false"}});
   }
   for (const SkippedModel& model : engine->SkippedModels()) {
-    page->Add("chorale_model_left_out", 1, {{"model", model.name}});
+    page->Add("chorale_model_skipped", 1, {{"model", model.name}});
   }
 }
 

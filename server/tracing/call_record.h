@@ -26,7 +26,7 @@ struct CallRecord {
   CallIdentity identity;
   std::string tenant;
   absl::StatusCode code = absl::StatusCode::kOk;
-  // "context", "paths", "targets", ...: fields of the reactor
+  // "context", "paths", "query_rows", ...: fields of the reactor
   std::vector<LogField> notes;
   std::optional<CallReport> report;  // nothing if the engine's scheduler did not see the call
 

@@ -6,10 +6,10 @@ namespace chorale {
 namespace {
 
 TEST(ErrorDetailsTest, FieldTravelsWithTheStatus) {
-  const absl::Status status = InvalidField("targets.columns", "is empty");
+  const absl::Status status = InvalidField("rows.columns", "is empty");
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(), "targets.columns: is empty");
-  EXPECT_EQ(ErrorField(status), "targets.columns");
+  EXPECT_EQ(status.message(), "rows.columns: is empty");
+  EXPECT_EQ(ErrorField(status), "rows.columns");
   EXPECT_EQ(RetryDelay(status), absl::ZeroDuration());
 }
 

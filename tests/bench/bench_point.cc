@@ -27,7 +27,7 @@ BenchPoint Tiny() {
   return {.name = "tiny",
           .paths = 35,
           .context_rows = 70,
-          .targets = 3,
+          .query_rows = 3,
           .d_model = 32,
           .n_heads = 2,
           .n_layers = 2,
@@ -76,7 +76,7 @@ Model ModelOf(const BenchPoint& point) {
   options.n_layers = point.n_layers;
   options.d_ff = point.d_ff;
   options.num_components = point.num_components;
-  options.buffer_size = point.targets;
+  options.buffer_size = point.query_rows;
   return MakeTestModel(options);
 }
 

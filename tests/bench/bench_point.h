@@ -16,7 +16,7 @@ struct BenchPoint {
   std::string name;
   int64_t paths = 0;         // B
   int64_t context_rows = 0;  // Nctx
-  int64_t targets = 32;      // T
+  int64_t query_rows = 32;   // T
   int64_t d_model = 128;
   int64_t n_heads = 4;
   int64_t n_layers = 12;

@@ -45,16 +45,16 @@ double Median(std::vector<double> values) {
 SessionBytes BytesOf(const Backend& backend, const ModelConfig& config, const BenchPoint& point) {
   SessionBytes bytes = {.context = backend.ContextBytes(config, point.context_rows),
                         .encode = backend.EncodeBytes(config, point.context_rows),
-                        .rows = backend.RowsBytes(config, point.targets),
-                        .predict = backend.PredictBytes(config, point.targets)};
+                        .rows = backend.RowsBytes(config, point.query_rows),
+                        .predict = backend.PredictBytes(config, point.query_rows)};
   for (int64_t first = 0; first < point.paths; first += backend.tile_paths()) {
     const int64_t paths = std::min(backend.tile_paths(), point.paths - first);
-    bytes.decode += backend.BufferBytes(config, point.targets, paths);
+    bytes.decode += backend.BufferBytes(config, point.query_rows, paths);
   }
-  const int64_t density_paths = backend.density_paths(point.targets);
+  const int64_t density_paths = backend.density_paths(point.query_rows);
   for (int64_t first = 0; first < point.paths; first += density_paths) {
     const int64_t paths = std::min(density_paths, point.paths - first);
-    bytes.density += backend.DensityBytes(config, point.targets, paths);
+    bytes.density += backend.DensityBytes(config, point.query_rows, paths);
   }
   return bytes;
 }
@@ -68,9 +68,9 @@ BenchSession::BenchSession(Backend* backend, const Model& model, const BenchPoin
   Run({encode.get()});
   context_ = std::make_shared<const ResidentContext>(encode->TakeContext());
   const auto rows =
-      backend->NewRows(context_, MakeFeatures(point.targets, kFeatures, 3), {0, bytes_.rows});
+      backend->NewRows(context_, MakeFeatures(point.query_rows, kFeatures, 3), {0, bytes_.rows});
   Run({rows.get()});
-  targets_ = rows->TakeRows();
+  query_rows_ = rows->TakeRows();
 }
 
 int64_t BenchSession::tiles() const {
@@ -90,7 +90,7 @@ std::unique_ptr<EncodeWork> BenchSession::NewEncode() const {
 TileSpec BenchSession::Tile(int64_t paths) const {
   TileSpec spec;
   spec.context = context_;
-  spec.targets = targets_;
+  spec.query_rows = query_rows_;
   spec.paths = paths;
   return spec;
 }
@@ -101,7 +101,7 @@ Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
   for (int64_t tile = 0; tile < tiles(); ++tile) {
     DecodeSpec spec;
     spec.tile = Tile(TilePaths(tile));
-    spec.buffer = {offset, backend_->BufferBytes(config(), point_.targets, spec.tile.paths)};
+    spec.buffer = {offset, backend_->BufferBytes(config(), point_.query_rows, spec.tile.paths)};
     spec.seed = seed;
     spec.first_path = tile * backend_->tile_paths();
     offset += spec.buffer.bytes;
@@ -113,12 +113,12 @@ Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
 Works<DensityWork> BenchSession::NewDensities(const std::vector<float>& values) const {
   Works<DensityWork> works;
   int64_t offset = bytes_.rows;
-  const int64_t all_paths = static_cast<int64_t>(values.size()) / point_.targets;
-  const int64_t most_paths = backend_->density_paths(point_.targets);
+  const int64_t all_paths = static_cast<int64_t>(values.size()) / point_.query_rows;
+  const int64_t most_paths = backend_->density_paths(point_.query_rows);
   for (int64_t first = 0; first < all_paths; first += most_paths) {
     DensitySpec spec;
     spec.tile = Tile(std::min(most_paths, all_paths - first));
-    spec.buffer = {offset, backend_->DensityBytes(config(), point_.targets, spec.tile.paths)};
+    spec.buffer = {offset, backend_->DensityBytes(config(), point_.query_rows, spec.tile.paths)};
     spec.values = SelectPaths(values, all_paths, first, spec.tile.paths);
     offset += spec.buffer.bytes;
     works.push_back(backend_->NewDensity(std::move(spec)));
@@ -129,8 +129,8 @@ Works<DensityWork> BenchSession::NewDensities(const std::vector<float>& values) 
 std::unique_ptr<PredictWork> BenchSession::NewPredict() const {
   PredictSpec spec;
   spec.context = context_;
-  spec.targets = targets_;
-  spec.rows = point_.targets;
+  spec.query_rows = query_rows_;
+  spec.rows = point_.query_rows;
   spec.buffer = {bytes_.rows, bytes_.predict};
   return backend_->NewPredict(std::move(spec));
 }

@@ -1,5 +1,5 @@
-// One session on a backend, without an engine: a resident context, encoded targets, and all tiles
-// of a request advanced together.
+// One session on a backend, without an engine: a resident context, encoded query rows, and all
+// tiles of a request advanced together.
 #ifndef CHORALE_TESTS_BENCH_BENCH_SESSION_H_
 #define CHORALE_TESTS_BENCH_BENCH_SESSION_H_
 
@@ -25,10 +25,10 @@ double Median(std::vector<double> values);  // of at least one
 struct SessionBytes {
   int64_t context = 0;  // of the context pool
   int64_t encode = 0;   // of the encode pool, while the context is encoded
-  int64_t rows = 0;     // of the buffer pool: the encoded targets,
+  int64_t rows = 0;     // of the buffer pool: the encoded query rows,
   int64_t decode = 0;   // and behind them all tiles, decoded
   int64_t density = 0;  // or in one pass,
-  int64_t predict = 0;  // or the targets' predictions
+  int64_t predict = 0;  // or the query rows' predictions
 };
 SessionBytes BytesOf(const Backend& backend, const ModelConfig& config, const BenchPoint& point);
 
@@ -48,13 +48,13 @@ class BenchSession {
 
   // A new encoding of the same context into the same range.
   std::unique_ptr<EncodeWork> NewEncode() const;
-  // All tiles of the request, in ranges of the buffer pool that follow the encoded targets and each
-  // other: works of one call are done before those of another begin.
+  // All tiles of the request, in ranges of the buffer pool that follow the encoded query rows and
+  // each other: works of one call are done before those of another begin.
   Works<DecodeWork> NewDecodes(uint64_t seed) const;
   // Densities of the values of the first paths of the request, [T, paths], as many paths in one
   // piece of work as the backend takes.
   Works<DensityWork> NewDensities(const std::vector<float>& values) const;
-  std::unique_ptr<PredictWork> NewPredict() const;  // of all targets
+  std::unique_ptr<PredictWork> NewPredict() const;  // of all query rows
 
   // Until all are done, in slices of `steps`.
   void Run(absl::Span<Work* const> works, int64_t steps = 1 << 20) const;
@@ -73,7 +73,7 @@ class BenchSession {
   const std::shared_ptr<const BackendModel> model_;
   const SessionBytes bytes_;
   std::shared_ptr<const ResidentContext> context_;
-  std::shared_ptr<const EncodedRows> targets_;
+  std::shared_ptr<const EncodedRows> query_rows_;
 };
 
 }  // namespace chorale

@@ -2,11 +2,11 @@
 //
 // Usage: decode_bench [--threads N] [--runs N] [--points B,Nctx;B,Nctx;...]
 //
-// One run draws B paths over T = 32 targets against a context of Nctx rows: D=128 H=4 L=12 Dff=256
-// M=20, two tokens per path and step. The time per step is the run's time divided by T. Before
-// anything is timed, the log-densities that the decode reports of its own draws are held against
-// teacher forcing. Prints one JSON line per point: the median over runs, GFLOP/s, and the share of
-// the fused multiply-add peak measured on as many cores just before.
+// One run draws B paths over T = 32 query rows against a context of Nctx rows: D=128 H=4 L=12
+// Dff=256 M=20, two tokens per path and step. The time per step is the run's time divided by T.
+// Before anything is timed, the log-densities that the decode reports of its own draws are held
+// against teacher forcing. Prints one JSON line per point: the median over runs, GFLOP/s, and the
+// share of the fused multiply-add peak measured on as many cores just before.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -55,7 +55,7 @@ std::vector<BenchPoint> ParsePoints(const std::string& text) {
 // All tiles from the first step to the last. Returns the floating-point operations done.
 double Run(const BenchSession& session, Backend& backend, const Works<DecodeWork>& tiles) {
   double flops = 0;
-  for (int64_t step = 0; step < session.point().targets; ++step) {
+  for (int64_t step = 0; step < session.point().query_rows; ++step) {
     std::vector<Slice> slices;
     for (const std::unique_ptr<DecodeWork>& tile : tiles) {
       flops += tile->next_step_flops();
@@ -120,15 +120,15 @@ int Main() {
     }
     std::sort(seconds.begin(), seconds.end());
     const double median = seconds[seconds.size() / 2];
-    const auto targets = static_cast<double>(point.targets);
+    const auto query_rows = static_cast<double>(point.query_rows);
     std::printf(
         "{\"name\": \"chorale\", \"target\": \"%s\", \"threads\": %d, \"B\": %lld, \"Nctx\": %lld, "
         "\"us_per_step\": %.1f, \"min_us\": %.1f, \"max_us\": %.1f, \"gflops\": %.1f, "
         "\"peak_gflops\": %.1f, \"share_of_peak\": %.3f, \"worst_density_error\": %.2g}\n",
         kernels::SimdTargetName().c_str(), threads, static_cast<long long>(point.paths),
-        static_cast<long long>(point.context_rows), median / targets * 1e6,
-        seconds.front() / targets * 1e6, seconds.back() / targets * 1e6, flops / median * 1e-9,
-        peak * 1e-9, flops / median / peak, error);
+        static_cast<long long>(point.context_rows), median / query_rows * 1e6,
+        seconds.front() / query_rows * 1e6, seconds.back() / query_rows * 1e6,
+        flops / median * 1e-9, peak * 1e-9, flops / median / peak, error);
     std::fflush(stdout);
   }
   return 0;

@@ -71,14 +71,14 @@ class Mailbox : public SampleObserver {
 
 class EngineSampler : public Sampler {
  public:
-  EngineSampler(Engine* engine, int64_t targets)
-      : engine_(engine), targets_(Features(-1, targets)) {}
+  EngineSampler(Engine* engine, int64_t query_rows)
+      : engine_(engine), query_rows_(Features(-1, query_rows)) {}
 
   absl::Status Sample(int context, int64_t paths, uint64_t seed, const std::atomic<bool>& stop,
                       absl::FunctionRef<void(const DrawnBlock&)> on_block) override {
     SampleRequest request;
     request.context = ContextName(context);
-    request.targets = targets_;
+    request.query_rows = query_rows_;
     request.paths = paths;
     request.seed = seed;
     const auto mailbox = std::make_shared<Mailbox>();
@@ -102,7 +102,7 @@ class EngineSampler : public Sampler {
 
  private:
   Engine* const engine_;
-  const Table targets_;
+  const Table query_rows_;
 };
 
 EngineSetup SetupOf(const LoadOptions& options, const std::string& folder) {
@@ -129,7 +129,7 @@ class EngineTarget : public Target {
 
   std::string description() const override { return engine_->backend_description(); }
   std::unique_ptr<Sampler> NewSampler() override {
-    return std::make_unique<EngineSampler>(engine_.get(), options_.targets);
+    return std::make_unique<EngineSampler>(engine_.get(), options_.query_rows);
   }
 
  private:

@@ -2,8 +2,8 @@
 //
 // Usage: gpu_bench --measure=decode|density|encode|memory|products [--point=b] [--rounds=N] ...
 //
-//   decode    microseconds per step: all tiles of B paths over T targets in one Advance
-//   density   microseconds for the log-densities of B paths over T targets, in one pass
+//   decode    microseconds per step: all tiles of B paths over T query rows in one Advance
+//   density   microseconds for the log-densities of B paths over T query rows, in one pass
 //   encode    microseconds to encode a context of Nctx rows; --model for another than the point's
 //   memory    bytes on the device with pools of exactly the point's size, and by the formula
 //   products  microseconds of a layer without attention, and of its products by cuBLASLt, for the
@@ -47,7 +47,7 @@ ABSL_FLAG(std::string, point, "b",
           "A standard point: a to e, b_wide, c_wide, b_768, b_1024, tiny, tiny_hidden.");
 ABSL_FLAG(int64_t, paths, 0, "Instead of the point's B.");
 ABSL_FLAG(int64_t, context_rows, 0, "Instead of the point's Nctx.");
-ABSL_FLAG(int64_t, targets, 0, "Instead of the point's T.");
+ABSL_FLAG(int64_t, query_rows, 0, "Instead of the point's T.");
 ABSL_FLAG(std::string, model, "", "Folder of a model to use instead of the point's random one.");
 ABSL_FLAG(int, rounds, 5, "Rounds; 0: one for each line of standard input.");
 ABSL_FLAG(int, runs, 3, "Timed runs of a round.");
@@ -80,7 +80,8 @@ BenchPoint PointFromFlags() {
   if (!point) Fail(absl::StrCat("there is no point ", absl::GetFlag(FLAGS_point)));
   if (const int64_t paths = absl::GetFlag(FLAGS_paths); paths > 0) point->paths = paths;
   if (const int64_t rows = absl::GetFlag(FLAGS_context_rows); rows > 0) point->context_rows = rows;
-  if (const int64_t targets = absl::GetFlag(FLAGS_targets); targets > 0) point->targets = targets;
+  if (const int64_t query_rows = absl::GetFlag(FLAGS_query_rows); query_rows > 0)
+    point->query_rows = query_rows;
   return *point;
 }
 
@@ -130,7 +131,7 @@ SessionBytes AskForBytes(const Model& model, const BenchPoint& point) {
       OpenGpu(model, {.context = kSmall, .encode = kSmall, .decode = kSmall});
   SessionBytes bytes = BytesOf(*gpu, model.config, point);
   // A backend takes no model of which it could not decode a whole tile.
-  const int64_t positions = std::max(point.targets, model.config.buffer_size);
+  const int64_t positions = std::max(point.query_rows, model.config.buffer_size);
   bytes.rows = std::max(bytes.rows, gpu->RowsBytes(model.config, positions));
   bytes.decode =
       std::max(bytes.decode, gpu->BufferBytes(model.config, positions, gpu->tile_paths()));
@@ -171,7 +172,7 @@ class Subject {
       return Microseconds([&] { session_->Run(densities); });
     }
     const Works<DecodeWork> decodes = session_->NewDecodes(kSeed);
-    return Microseconds([&] { session_->Run(decodes); }) / static_cast<double>(point_.targets);
+    return Microseconds([&] { session_->Run(decodes); }) / static_cast<double>(point_.query_rows);
   }
 
  private:
@@ -203,12 +204,12 @@ void PrintMemory(const BenchPoint& point, const Model& model) {
   // Keys and values, bfloat16, of all layers.
   const int64_t row_bytes = 2 * 2 * model.config.n_layers * model.config.kv_width();
   const int64_t context_formula = row_bytes * point.context_rows;
-  const int64_t buffer_formula = row_bytes * point.paths * point.targets;
+  const int64_t buffer_formula = row_bytes * point.paths * point.query_rows;
   Print({{"measure", "memory"},
          {"point", point.name},
          {"B", point.paths},
          {"Nctx", point.context_rows},
-         {"T", point.targets},
+         {"T", point.query_rows},
          {"device", gpu->description()},
          {"context_range_bytes", bytes.context},
          {"context_formula_bytes", context_formula},
@@ -273,7 +274,7 @@ Json Validate(const Subject& subject, const Model& model, const std::string& mea
   const BenchPoint& point = subject.session().point();
   Json facts = {{"device", subject.gpu().description()}};
   HoldToEachOther(subject.session(), kSeed);
-  facts["values_compared_bitwise"] = point.paths * point.targets;
+  facts["values_compared_bitwise"] = point.paths * point.query_rows;
   facts["overlap"] = absl::GetFlag(FLAGS_overlap);
   if (absl::GetFlag(FLAGS_overlap) && measure == "decode") HoldToNoOverlap(subject, model);
   if (point.context_rows > absl::GetFlag(FLAGS_cpu_rows)) return facts;
@@ -327,7 +328,7 @@ int Main() {
                 {"point", point.name},
                 {"B", point.paths},
                 {"Nctx", point.context_rows},
-                {"T", point.targets},
+                {"T", point.query_rows},
                 {"model", model.name},
                 {"floor_us", measure == "decode" ? point.floor_us : 0}};
   ready.update(Validate(subject, model, measure));

@@ -3,10 +3,10 @@
 //
 // Usage: load_bench --model=FOLDER [--sessions=1,8,64] [--paths=512] ...
 //
-// S sessions, each with a connection of its own, draw B paths over T targets again and again, each
-// from one of several contexts. Before anything is timed, one call per context is made through both
-// and must bring the same bytes twice. Prints one JSON line per S: values (paths times steps) a
-// second, the time from a call's beginning to its first values, and the service's share of the
+// S sessions, each with a connection of its own, draw B paths over T query rows again and again,
+// each from one of several contexts. Before anything is timed, one call per context is made through
+// both and must bring the same bytes twice. Prints one JSON line per S: values (paths times steps)
+// a second, the time from a call's beginning to its first values, and the service's share of the
 // engine's rate: medians over rounds.
 //
 // The server is that of the build, or what CHORALE_TEST_SERVER names; both run on the backend that
@@ -39,7 +39,7 @@ ABSL_FLAG(std::vector<std::string>, sessions, (std::vector<std::string>{"1", "8"
 ABSL_FLAG(int, contexts, 8, "Contexts, in turns among the sessions.");
 ABSL_FLAG(int64_t, rows, 1024, "Rows of a context.");
 ABSL_FLAG(int64_t, paths, 512, "Paths of a call.");
-ABSL_FLAG(int64_t, targets, 32, "Target rows of a call.");
+ABSL_FLAG(int64_t, query_rows, 32, "Target rows of a call.");
 ABSL_FLAG(int, rounds, 3, "Rounds, in each of which service and engine take turns.");
 ABSL_FLAG(absl::Duration, warm_up, absl::Seconds(1), "Of a round, not counted.");
 ABSL_FLAG(absl::Duration, duration, absl::Seconds(4), "Of a round, counted.");
@@ -55,24 +55,24 @@ using Json = nlohmann::ordered_json;
 struct Load {
   int contexts = 0;
   int64_t paths = 0;
-  int64_t targets = 0;
+  int64_t query_rows = 0;
 };
 
-// All values of one call, [paths, targets].
+// All values of one call, [paths, query rows].
 std::vector<double> Draw(Sampler& sampler, int context, const Load& load, uint64_t seed) {
-  std::vector<double> values(load.paths * load.targets);
+  std::vector<double> values(load.paths * load.query_rows);
   const std::atomic<bool> stop = false;
   int64_t came = 0;
   const absl::Status status =
       sampler.Sample(context, load.paths, seed, stop, [&](const DrawnBlock& block) {
         for (int64_t p = 0; p < block.paths; ++p) {
           std::copy_n(block.values.begin() + p * block.steps, block.steps,
-                      values.begin() + (block.first_path + p) * load.targets + block.first_step);
+                      values.begin() + (block.first_path + p) * load.query_rows + block.first_step);
         }
         came += block.paths * block.steps;
       });
   if (!status.ok()) Fail(status.ToString());
-  if (came != load.paths * load.targets) Fail(absl::StrCat("a call brought ", came, " values"));
+  if (came != load.paths * load.query_rows) Fail(absl::StrCat("a call brought ", came, " values"));
   return values;
 }
 
@@ -190,7 +190,7 @@ void Measure(Target& engine, Target& service, const Load& load, int sessions) {
                      {"contexts", load.contexts},
                      {"Nctx", absl::GetFlag(FLAGS_rows)},
                      {"B", load.paths},
-                     {"T", load.targets},
+                     {"T", load.query_rows},
                      {"engine", Facts(of_engine)},
                      {"service", Facts(of_service)},
                      {"share_of_engine", Median(shares)}})
@@ -204,12 +204,12 @@ int Main() {
   options.server_flags = absl::GetFlag(FLAGS_server_flags);
   options.contexts = absl::GetFlag(FLAGS_contexts);
   options.rows = absl::GetFlag(FLAGS_rows);
-  options.targets = absl::GetFlag(FLAGS_targets);
+  options.query_rows = absl::GetFlag(FLAGS_query_rows);
   options.context_pool_mib = absl::GetFlag(FLAGS_context_pool_mib);
   options.buffer_pool_mib = absl::GetFlag(FLAGS_buffer_pool_mib);
   const Load load = {.contexts = options.contexts,
                      .paths = absl::GetFlag(FLAGS_paths),
-                     .targets = options.targets};
+                     .query_rows = options.query_rows};
   const std::unique_ptr<Target> engine = StartEngineTarget(options);
   const std::unique_ptr<Target> service = StartServiceTarget(options);
   Validate(*engine, *service, load);

@@ -30,7 +30,7 @@ class Sampler {
  public:
   virtual ~Sampler() = default;
 
-  // Draws `paths` paths over all targets of the load from context `context`. Hands out blocks as
+  // Draws `paths` paths over all query rows of the load from context `context`. Hands out blocks as
   // they come, one at a time; gives up soon after `stop` is set, then with an error.
   virtual absl::Status Sample(int context, int64_t paths, uint64_t seed,
                               const std::atomic<bool>& stop,
@@ -50,7 +50,7 @@ struct LoadOptions {
   std::vector<std::string> server_flags = {};
   int contexts = 8;
   int64_t rows = 1024;
-  int64_t targets = 32;
+  int64_t query_rows = 32;
   int64_t context_pool_mib = 2048;
   int64_t buffer_pool_mib = 4096;
 };
@@ -59,8 +59,8 @@ struct LoadOptions {
 std::unique_ptr<Target> StartEngineTarget(const LoadOptions& options);
 std::unique_ptr<Target> StartServiceTarget(const LoadOptions& options);
 
-// The load's tables: column `column` of context `context`, or of the targets when that is -1. The
-// last column is the context's y.
+// The load's tables: column `column` of context `context`, or of the query rows when that is -1.
+// The last column is the context's y.
 inline constexpr int kLoadColumns = 6;
 std::string LoadColumnName(int column);
 std::vector<double> LoadColumn(int context, int column, int64_t rows);

@@ -32,8 +32,8 @@ client::DataFrame Frame(int context, int64_t rows, int columns) {
 // A connection of its own, as a user has.
 class ServiceSampler : public Sampler {
  public:
-  ServiceSampler(std::unique_ptr<Client> client, int64_t targets)
-      : client_(std::move(client)), targets_(Frame(-1, targets, kLoadColumns - 1)) {}
+  ServiceSampler(std::unique_ptr<Client> client, int64_t query_rows)
+      : client_(std::move(client)), query_rows_(Frame(-1, query_rows, kLoadColumns - 1)) {}
 
   absl::Status Sample(int context, int64_t paths, uint64_t seed, const std::atomic<bool>& stop,
                       absl::FunctionRef<void(const DrawnBlock&)> on_block) override {
@@ -46,14 +46,14 @@ class ServiceSampler : public Sampler {
       return stop ? absl::CancelledError("the load is over") : absl::OkStatus();
     };
     return client_
-        ->SampleStream(absl::StrCat("c", context), targets_, {.path_count = paths, .seed = seed},
+        ->SampleStream(absl::StrCat("c", context), query_rows_, {.path_count = paths, .seed = seed},
                        pass_on)
         .status();
   }
 
  private:
   const std::unique_ptr<Client> client_;
-  const client::DataFrame targets_;
+  const client::DataFrame query_rows_;
 };
 
 class ServiceTarget : public Target {
@@ -75,7 +75,7 @@ class ServiceTarget : public Target {
 
   std::string description() const override { return server_->address(); }
   std::unique_ptr<Sampler> NewSampler() override {
-    return std::make_unique<ServiceSampler>(Connect(), options_.targets);
+    return std::make_unique<ServiceSampler>(Connect(), options_.query_rows);
   }
 
  private:

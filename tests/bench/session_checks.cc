@@ -28,23 +28,23 @@ Differences Compare(const std::vector<double>& actual, const std::vector<double>
 
 // [T, paths] of all of them.
 template <typename T>
-std::vector<double> LogDensitiesOf(const Works<T>& works, int64_t targets) {
+std::vector<double> LogDensitiesOf(const Works<T>& works, int64_t query_rows) {
   std::vector<absl::Span<const double>> tiles;
   for (const std::unique_ptr<T>& work : works) tiles.push_back(work->log_densities());
-  return JoinTiles(tiles, targets);
+  return JoinTiles(tiles, query_rows);
 }
 
-std::vector<float> ValuesOf(const Works<DecodeWork>& works, int64_t targets) {
+std::vector<float> ValuesOf(const Works<DecodeWork>& works, int64_t query_rows) {
   std::vector<absl::Span<const float>> tiles;
   for (const std::unique_ptr<DecodeWork>& work : works) tiles.push_back(work->values());
-  return JoinTiles(tiles, targets);
+  return JoinTiles(tiles, query_rows);
 }
 
 // In one pass, [T, paths] as `values`.
 std::vector<double> LogDensities(const BenchSession& session, const std::vector<float>& values) {
   const Works<DensityWork> works = session.NewDensities(values);
   session.Run(works);
-  return LogDensitiesOf(works, session.point().targets);
+  return LogDensitiesOf(works, session.point().query_rows);
 }
 
 // Mean of each predicted mixture.
@@ -52,7 +52,7 @@ std::vector<double> PredictedMeans(const BenchSession& session) {
   const std::unique_ptr<PredictWork> predict = session.NewPredict();
   session.Run({predict.get()});
   std::vector<double> means;
-  for (int64_t row = 0; row < session.point().targets; ++row) {
+  for (int64_t row = 0; row < session.point().query_rows; ++row) {
     const MixtureSpan mixture = predict->mixture(row);
     double mean = 0;
     for (size_t m = 0; m < mixture.mean.size(); ++m) {
@@ -93,20 +93,20 @@ class OnCpu {
 std::vector<float> DrawnValues(const BenchSession& session, uint64_t seed) {
   const Works<DecodeWork> decodes = session.NewDecodes(seed);
   session.Run(decodes);
-  return ValuesOf(decodes, session.point().targets);
+  return ValuesOf(decodes, session.point().query_rows);
 }
 
 void HoldToEachOther(const BenchSession& session, uint64_t seed) {
-  const int64_t targets = session.point().targets;
+  const int64_t query_rows = session.point().query_rows;
   const Works<DecodeWork> decodes = session.NewDecodes(seed);
   session.Run(decodes);
-  const std::vector<float> values = ValuesOf(decodes, targets);
-  const std::vector<double> stepped = LogDensitiesOf(decodes, targets);
+  const std::vector<float> values = ValuesOf(decodes, query_rows);
+  const std::vector<double> stepped = LogDensitiesOf(decodes, query_rows);
   if (DrawnValues(session, seed) != values) Fail("a second decode drew other values");
   const std::vector<double> forced = LogDensities(session, values);
   for (size_t i = 0; i < stepped.size(); ++i) {
     if (stepped[i] == forced[i]) continue;  // and no NaN
-    const size_t paths = stepped.size() / targets;
+    const size_t paths = stepped.size() / query_rows;
     Fail(absl::StrCat("log-density of path ", i % paths, " at position ", i / paths, ": ",
                       stepped[i], " step by step, ", forced[i], " by teacher forcing"));
   }

@@ -23,8 +23,8 @@ struct Differences {
 };
 
 // From the CPU backend with the same model and data: of the log-densities of what the first tile
-// draws, in nats, and of the means of the targets' predictions, in the model's units of y. Results
-// that are not finite end the process.
+// draws, in nats, and of the means of the query rows' predictions, in the model's units of y.
+// Results that are not finite end the process.
 Differences LogDensitiesFromCpu(const BenchSession& session, const Model& model, uint64_t seed);
 Differences PredictionsFromCpu(const BenchSession& session, const Model& model);
 

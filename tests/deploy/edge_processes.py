@@ -335,11 +335,11 @@ def registration(context_id: str) -> Iterator[pb.RegisterContextRequest]:
 
 
 def predict_request(context_id: str) -> pb.PredictRequest:
-    return pb.PredictRequest(context=f'contexts/{context_id}', targets=TARGETS, quantiles=[0.1, 0.9])
+    return pb.PredictRequest(context=f'contexts/{context_id}', rows=TARGETS, quantiles=[0.1, 0.9])
 
 
 def sample_request(context_id: str, paths: int = 4) -> pb.SampleRequest:
-    return pb.SampleRequest(context=f'contexts/{context_id}', targets=TARGETS, path_count=paths,
+    return pb.SampleRequest(context=f'contexts/{context_id}', rows=TARGETS, path_count=paths,
                             seed=7)
 
 

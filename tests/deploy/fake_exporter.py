@@ -100,7 +100,7 @@ METRICS = [
     _gauge('chorale_build_info', 1, version=['0.1.0'], commit=['f4d3b57']),
     _gauge('chorale_backend_info', 1, backend=['cuda'], device=['NVIDIA H200'], threads=['16']),
     _gauge('chorale_model_info', 1, model=['default'], digest=['8a1f'], default=['true']),
-    _gauge('chorale_model_left_out', 0, model=['large']),
+    _gauge('chorale_model_skipped', 0, model=['large']),
     _counter('chorale_tenant_requests_total', 6, tenant=TENANTS, method=METHODS),
     _counter('chorale_tenant_values_total', 5000, tenant=TENANTS),
     _counter('chorale_tenant_engine_seconds_total', 0.2, tenant=TENANTS),

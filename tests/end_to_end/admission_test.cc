@@ -20,9 +20,9 @@ using ::testing::HasSubstr;
 
 // Paths run 32 at a time, and those take 32 * 2 * 32 * (1008 + 1000) * 4 = 16.4 MB of buffers: a
 // pool of 20 MiB holds one such session.
-v1::SampleRequest WholeRoom(int64_t targets = 1000) {
-  v1::SampleRequest request = MakeSample("data", RandomRows(targets, 3, 4), 64, 8);
-  request.set_beyond_buffer(v1::WRAP);
+v1::SampleRequest WholeRoom(int64_t query_rows = 1000) {
+  v1::SampleRequest request = MakeSample("data", RandomRows(query_rows, 3, 4), 64, 8);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   return request;
 }
 

@@ -158,28 +158,28 @@ Samples ApiClient::Sample(const v1::SampleRequest& request, absl::Duration timeo
   return SampleStream(*stub_, request, timeout).Finish();
 }
 
-v1::PredictRequest MakePredict(const std::string& id, const Rows& targets) {
+v1::PredictRequest MakePredict(const std::string& id, const Rows& query_rows) {
   v1::PredictRequest request;
   request.set_context("contexts/" + id);
-  *request.mutable_targets() = FeatureTable(targets);
+  *request.mutable_rows() = FeatureTable(query_rows);
   return request;
 }
 
-v1::SampleRequest MakeSample(const std::string& id, const Rows& targets, int64_t paths,
+v1::SampleRequest MakeSample(const std::string& id, const Rows& query_rows, int64_t paths,
                              uint64_t seed) {
   v1::SampleRequest request;
   request.set_context("contexts/" + id);
-  *request.mutable_targets() = FeatureTable(targets);
+  *request.mutable_rows() = FeatureTable(query_rows);
   request.set_path_count(paths);
   request.set_seed(seed);
   return request;
 }
 
-v1::LogDensityRequest MakeLogDensity(const std::string& id, const Rows& targets,
+v1::LogDensityRequest MakeLogDensity(const std::string& id, const Rows& query_rows,
                                      const std::vector<double>& values) {
   v1::LogDensityRequest request;
   request.set_context("contexts/" + id);
-  *request.mutable_targets() = FeatureTable(targets);
+  *request.mutable_rows() = FeatureTable(query_rows);
   request.mutable_values()->Add(values.begin(), values.end());
   return request;
 }

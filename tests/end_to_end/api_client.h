@@ -77,11 +77,11 @@ class ApiClient {
   std::unique_ptr<v1::Chorale::Stub> stub_;
 };
 
-v1::PredictRequest MakePredict(const std::string& id, const Rows& targets);
-v1::SampleRequest MakeSample(const std::string& id, const Rows& targets, int64_t paths,
+v1::PredictRequest MakePredict(const std::string& id, const Rows& query_rows);
+v1::SampleRequest MakeSample(const std::string& id, const Rows& query_rows, int64_t paths,
                              uint64_t seed);
 // `values` [B, T].
-v1::LogDensityRequest MakeLogDensity(const std::string& id, const Rows& targets,
+v1::LogDensityRequest MakeLogDensity(const std::string& id, const Rows& query_rows,
                                      const std::vector<double>& values);
 
 // True when both predictions have the same bits.

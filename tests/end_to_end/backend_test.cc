@@ -17,7 +17,7 @@
 namespace chorale::end_to_end {
 namespace {
 
-constexpr int64_t kTargets = 5;
+constexpr int64_t kQueryRows = 5;
 constexpr int64_t kPaths = 3;
 
 class BackendTest : public ::testing::Test {
@@ -46,10 +46,10 @@ class BackendTest : public ::testing::Test {
     server_.reset();
   }
 
-  static v1::SampleRequest Session(uint64_t seed, int64_t targets = kTargets) {
-    v1::SampleRequest request = MakeSample("data", RandomRows(targets, 3, 2), kPaths, seed);
+  static v1::SampleRequest Session(uint64_t seed, int64_t query_rows = kQueryRows) {
+    v1::SampleRequest request = MakeSample("data", RandomRows(query_rows, 3, 2), kPaths, seed);
     request.set_include_log_densities(true);
-    request.set_beyond_buffer(v1::WRAP);
+    request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
     return request;
   }
 
@@ -91,11 +91,11 @@ TEST_F(BackendTest, ASeedGivesTheSameBitsAndAnotherSeedOthers) {
 TEST_F(BackendTest, DrawsHaveTheReportedLogDensity) {
   const Samples samples = Draw(Session(9));
   v1::LogDensityRequest request =
-      MakeLogDensity("data", RandomRows(kTargets, 3, 2), samples.values);
+      MakeLogDensity("data", RandomRows(kQueryRows, 3, 2), samples.values);
   request.set_include_terms(true);
   const auto reply = client_->LogDensity(request);
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-  ASSERT_EQ(reply.value.terms_size(), kPaths * kTargets);
+  ASSERT_EQ(reply.value.terms_size(), kPaths * kQueryRows);
   for (int i = 0; i < reply.value.terms_size(); ++i) {
     EXPECT_NEAR(reply.value.terms(i), samples.log_densities[i], 1e-4) << i;
   }
@@ -110,7 +110,7 @@ TEST_F(BackendTest, TheFirstDrawFollowsThePrediction) {
   const ExactMixture mixture = {.mean = {m.means().begin(), m.means().end()},
                                 .std = {m.stds().begin(), m.stds().end()},
                                 .weight = {m.weights().begin(), m.weights().end()}};
-  const Samples samples = Draw(Session(11, /*targets=*/1));
+  const Samples samples = Draw(Session(11, /*query_rows=*/1));
   for (int path = 0; path < kPaths; ++path) {
     EXPECT_NEAR(mixture.LogDensity(samples.values[path]), samples.log_densities[path], 1e-4);
   }

@@ -77,7 +77,7 @@ TEST_F(ClockTest, NoCallWithADeadlineFailsWhenTheTimeJumps) {
 
 TEST_F(ClockTest, AJumpNeitherCutsADrainShortNorProlongsIt) {
   v1::SampleRequest request = MakeSample("data", RandomRows(300, 3, 4), 128, 8);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   SampleStream stream(client_->stub(), request);
   ASSERT_TRUE(stream.ReadOne());
   server_->Signal(SIGTERM);

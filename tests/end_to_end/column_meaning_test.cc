@@ -95,7 +95,7 @@ class ColumnMeaningTest : public ::testing::Test {
   v1::PredictResponse Predict(const std::string& id, const v1::Table& rows) const {
     v1::PredictRequest request;
     request.set_context(absl::StrCat("contexts/", id));
-    *request.mutable_targets() = rows;
+    *request.mutable_rows() = rows;
     const auto reply = client_->Predict(request);
     EXPECT_TRUE(reply.ok()) << reply.status.error_message();
     return reply.value;
@@ -154,7 +154,7 @@ TEST_F(ColumnMeaningTest, RowsOfAFileForATableOfADataFrame) {
   const v1::Context& context = reply.value.context();
   EXPECT_EQ(context.features(0).meaning(), v1::NumericValues::MEANING_DATE);
   EXPECT_EQ(context.features(1).meaning(), v1::NumericValues::MEANING_BOOLEAN);
-  EXPECT_EQ(context.features(0).type(), v1::ColumnSummary::NUMERIC);
+  EXPECT_EQ(context.features(0).type(), v1::ColumnSummary::TYPE_NUMERIC);
   const std::vector<double> expected = Means("frame", TwoDays());
   ASSERT_EQ(expected.size(), 2u);
   for (const char* content : {"day,holiday\n2012-01-25,True\n2012-01-26T12:00:00Z,False\n",
@@ -207,7 +207,7 @@ TEST_F(ColumnMeaningTest, ChangesNoBitOfPredictionsAndDensities) {
             with_meaning.value.context().features(0).season_steps());
   EXPECT_EQ(Means("plain", TwoDays()), Means("meant", TwoDays()));
   v1::LogDensityRequest request;
-  *request.mutable_targets() = TwoDays();
+  *request.mutable_rows() = TwoDays();
   for (const double value : {20.0, 21.0}) request.add_values(value);
   request.set_context("contexts/plain");
   const auto a = client_->LogDensity(request);
@@ -230,9 +230,9 @@ TEST_F(ColumnMeaningTest, WhatIsNoBooleanIsRefusedByItsField) {
   ASSERT_TRUE(client_->Register("good", Days(true), "y").ok());
   v1::PredictRequest request;
   request.set_context("contexts/good");
-  *request.mutable_targets() = rows;
+  *request.mutable_rows() = rows;
   EXPECT_THAT(DetailsOf(client_->Predict(request).status).fields,
-              ::testing::ElementsAre("targets.columns[\"holiday\"].numeric.values[1]"));
+              ::testing::ElementsAre("rows.columns[\"holiday\"].numeric.values[1]"));
 }
 
 // Categories that are booleans: Excel writes TRUE, pandas True, databases 1.

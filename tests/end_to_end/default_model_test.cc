@@ -78,7 +78,7 @@ class DefaultModelTest : public ::testing::TestWithParam<std::string> {
     absl::StatusOr<GoldenTable> golden = GoldenTable::Open(GetParam(), model.digest());
     ASSERT_TRUE(golden.ok()) << golden.status();
     golden_ = std::make_unique<GoldenTable>(*std::move(golden));
-    targets_ = golden_->targets().rows();
+    query_rows_ = golden_->query_rows().rows();
     const auto registered =
         client_->Register(GetParam(), Message(golden_->context()), golden_->context().target);
     ASSERT_TRUE(registered.ok()) << registered.status.error_message();
@@ -101,12 +101,12 @@ class DefaultModelTest : public ::testing::TestWithParam<std::string> {
     Compare(what + " stds", Vector(mixtures.stds()), (*golden_)(tensor + "_std"), golden_->y_std());
   }
 
-  // The targets taken in that order, with values [B, T] in the same order.
+  // The query rows taken in that order, with values [B, T] in the same order.
   v1::LogDensityRequest Density(const std::vector<int64_t>& order,
                                 const std::vector<double>& values) const {
     v1::LogDensityRequest request;
     request.set_context("contexts/" + GetParam());
-    *request.mutable_targets() = Message(golden_->targets(), order);
+    *request.mutable_rows() = Message(golden_->query_rows(), order);
     request.mutable_values()->Add(values.begin(), values.end());
     request.set_include_terms(true);
     return request;
@@ -115,13 +115,13 @@ class DefaultModelTest : public ::testing::TestWithParam<std::string> {
   static inline ServerProcess* server_ = nullptr;
   std::unique_ptr<ApiClient> client_;
   std::unique_ptr<GoldenTable> golden_;
-  int64_t targets_ = 0;
+  int64_t query_rows_ = 0;
 };
 
 TEST_P(DefaultModelTest, PredictGivesTheMixturesOfTheTrainingCode) {
   v1::PredictRequest request;
   request.set_context("contexts/" + GetParam());
-  *request.mutable_targets() = Message(golden_->targets(), InOrder(targets_));
+  *request.mutable_rows() = Message(golden_->query_rows(), InOrder(query_rows_));
   request.set_include_mixtures(true);
   const auto reply = client_->Predict(request);
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
@@ -130,12 +130,12 @@ TEST_P(DefaultModelTest, PredictGivesTheMixturesOfTheTrainingCode) {
 
 TEST_P(DefaultModelTest, LogDensityOfPathsIsThatOfTheTrainingCode) {
   const std::vector<double> terms = (*golden_)("path_log_density");
-  v1::LogDensityRequest request = Density(InOrder(targets_), (*golden_)("path_y"));
+  v1::LogDensityRequest request = Density(InOrder(query_rows_), (*golden_)("path_y"));
   request.set_include_mixtures(true);
   const auto reply = client_->LogDensity(request);
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
   Compare("terms", Vector(reply.value.terms()), terms);
-  Compare("joint", Vector(reply.value.log_densities()), Sums(terms, targets_));
+  Compare("joint", Vector(reply.value.log_densities()), Sums(terms, query_rows_));
   CompareMixtures("mixtures", reply.value.mixtures(), "path");
 }
 
@@ -144,8 +144,8 @@ TEST_P(DefaultModelTest, LogDensityInOtherOrdersIsThatOfTheTrainingCode) {
   const std::vector<double> orders = (*golden_)("orders");
   std::vector<double> terms;
   std::vector<double> joint;
-  for (auto first = orders.begin(); first != orders.end(); first += targets_) {
-    const std::vector<int64_t> order(first, first + targets_);
+  for (auto first = orders.begin(); first != orders.end(); first += query_rows_) {
+    const std::vector<int64_t> order(first, first + query_rows_);
     std::vector<double> values;
     for (const int64_t row : order) values.push_back(known[row]);
     const auto reply = client_->LogDensity(Density(order, values));
@@ -155,7 +155,7 @@ TEST_P(DefaultModelTest, LogDensityInOtherOrdersIsThatOfTheTrainingCode) {
   }
   const std::vector<double> expected = (*golden_)("order_log_density");
   Compare("terms in orders", terms, expected);
-  Compare("joint in orders", joint, Sums(expected, targets_));
+  Compare("joint in orders", joint, Sums(expected, query_rows_));
 }
 
 // The log-density reported with a drawn value equals that of LogDensity. For the distribution of
@@ -163,13 +163,13 @@ TEST_P(DefaultModelTest, LogDensityInOtherOrdersIsThatOfTheTrainingCode) {
 TEST_P(DefaultModelTest, SampledValuesHaveTheReportedLogDensity) {
   v1::SampleRequest request;
   request.set_context("contexts/" + GetParam());
-  *request.mutable_targets() = Message(golden_->targets(), InOrder(targets_));
+  *request.mutable_rows() = Message(golden_->query_rows(), InOrder(query_rows_));
   request.set_path_count(kPaths);
   request.set_seed(11);
   request.set_include_log_densities(true);
   const Samples samples = client_->Sample(request);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
-  const auto reply = client_->LogDensity(Density(InOrder(targets_), samples.values));
+  const auto reply = client_->LogDensity(Density(InOrder(query_rows_), samples.values));
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
   Compare("Sample", samples.log_densities, Vector(reply.value.terms()));
 }

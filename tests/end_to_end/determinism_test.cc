@@ -26,16 +26,17 @@ constexpr int64_t kFirstContextRows = 1000;
 
 std::string ContextId(int i) { return absl::StrCat("context-", i); }
 
-// Sessions of all kinds: 1 to 300 paths, 1 to 13 targets, both orders.
+// Sessions of all kinds: 1 to 300 paths, 1 to 13 query rows, both orders.
 v1::SampleRequest Session(int i) {
   const int64_t paths[] = {1, 5, 64, 130, 300, 17, 33};
-  const int64_t targets[] = {1, 3, 7, 13, 8};
+  const int64_t query_rows[] = {1, 3, 7, 13, 8};
   v1::SampleRequest request =
-      MakeSample(ContextId(i % kContexts), RandomRows(targets[i % 5], 3, 100 + i), paths[i % 7],
+      MakeSample(ContextId(i % kContexts), RandomRows(query_rows[i % 5], 3, 100 + i), paths[i % 7],
                  /*seed=*/1 + i / 2);
-  request.set_order(i % 3 == 0 ? v1::SampleRequest::RANDOM_PER_PATH : v1::SampleRequest::GIVEN);
+  request.set_order(i % 3 == 0 ? v1::SampleRequest::ORDER_RANDOM_PER_PATH
+                               : v1::SampleRequest::ORDER_GIVEN);
   request.set_include_log_densities(i % 2 == 0);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   return request;
 }
 
@@ -52,7 +53,7 @@ v1::LogDensityRequest Density(int i) {
   for (int copy = 0; copy < 4; ++copy) values.insert(values.end(), rows.y.begin(), rows.y.end());
   v1::LogDensityRequest request = MakeLogDensity(ContextId(i % kContexts), rows, values);
   request.set_include_terms(true);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   return request;
 }
 

@@ -39,9 +39,9 @@ class DeviceLossTest : public ::testing::Test {
                          "CHORALE_EMULATOR_LOST=" + folder_ / "lost"}});
   }
 
-  static v1::SampleRequest Session(int64_t targets) {
-    v1::SampleRequest request = MakeSample("data", RandomRows(targets, 3, 2), 3, 5);
-    request.set_beyond_buffer(v1::WRAP);
+  static v1::SampleRequest Session(int64_t query_rows) {
+    v1::SampleRequest request = MakeSample("data", RandomRows(query_rows, 3, 2), 3, 5);
+    request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
     return request;
   }
 

@@ -61,7 +61,7 @@ class OpenStreams {
 // A session of which six keep the server busy for a while.
 v1::SampleRequest MediumSession() {
   v1::SampleRequest request = MakeSample("data", RandomRows(300, 3, 4), 128, 8);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   return request;
 }
 

@@ -42,7 +42,7 @@ class Golden {
     return Rows{
         .features = Extent("x_context", 1), .x = (*this)("x_context"), .y = (*this)("y_context")};
   }
-  Rows Targets() const {
+  Rows QueryRows() const {
     return Rows{.features = Extent("x_target", 1), .x = (*this)("x_target"), .y = {}};
   }
 
@@ -69,8 +69,8 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
 
   v1::LogDensityRequest DensityRequest() const {
     v1::LogDensityRequest request =
-        MakeLogDensity("golden", golden_.Targets(), golden_("y_target"));
-    request.set_beyond_buffer(v1::WRAP);
+        MakeLogDensity("golden", golden_.QueryRows(), golden_("y_target"));
+    request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
     request.set_include_terms(true);
     request.set_include_mixtures(true);
     return request;
@@ -94,9 +94,9 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
 
 TEST_P(GoldenTest, LogDensity) {
   const std::vector<double> terms = golden_("log_density");
-  const int64_t targets = golden_.Extent("y_target", 1);
+  const int64_t query_rows = golden_.Extent("y_target", 1);
   std::vector<double> joint(golden_.Extent("y_target", 0), 0.0);
-  for (size_t i = 0; i < terms.size(); ++i) joint[i / targets] += terms[i];
+  for (size_t i = 0; i < terms.size(); ++i) joint[i / query_rows] += terms[i];
   ExpectAllClose("step_by_step terms of the reference", golden_("step_log_density"), terms);
 
   v1::LogDensityRequest request = DensityRequest();
@@ -104,24 +104,24 @@ TEST_P(GoldenTest, LogDensity) {
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
   ExpectAllClose(
       "log_densities", Vector(reply.value.log_densities()), joint,
-      TestBackend() == "cpu" ? kTolerance : bounds_.log_density * static_cast<double>(targets));
+      TestBackend() == "cpu" ? kTolerance : bounds_.log_density * static_cast<double>(query_rows));
   ExpectAllClose("terms", Vector(reply.value.terms()), terms, bounds_.log_density);
   CompareMixtures("mixtures", reply.value.mixtures(), "");
 }
 
 TEST_P(GoldenTest, PredictGivesThePointMixtures) {
-  v1::PredictRequest request = MakePredict("golden", golden_.Targets());
+  v1::PredictRequest request = MakePredict("golden", golden_.QueryRows());
   request.set_include_mixtures(true);
   const auto reply = client_->Predict(request);
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
   const v1::Mixtures& mixtures = reply.value.mixtures();
   CompareMixtures("Predict", mixtures, "point_");
 
-  const int64_t targets = golden_.Extent("point_mean", 0);
+  const int64_t query_rows = golden_.Extent("point_mean", 0);
   const int64_t components = golden_.Extent("point_mean", 1);
-  std::vector<double> mean(targets, 0.0);
-  std::vector<double> deviation(targets, 0.0);
-  for (int64_t t = 0; t < targets; ++t) {
+  std::vector<double> mean(query_rows, 0.0);
+  std::vector<double> deviation(query_rows, 0.0);
+  for (int64_t t = 0; t < query_rows; ++t) {
     double square = 0;
     for (int64_t j = t * components; j < (t + 1) * components; ++j) {
       const double m = mixtures.means(static_cast<int>(j));
@@ -140,18 +140,18 @@ TEST_P(GoldenTest, MoreTargetsThanTheBufferHoldsAreRefusedUnlessTheRequestSaysWr
   density.clear_beyond_buffer();
   const auto refused = client_->LogDensity(density);
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(DetailsOf(refused.status).fields, Contains(HasSubstr("targets")))
+  EXPECT_THAT(DetailsOf(refused.status).fields, Contains(HasSubstr("rows")))
       << refused.status.error_message();
   // The message names the limit and the way out.
   EXPECT_THAT(refused.status.error_message(), HasSubstr("beyond_buffer"));
   const std::string limit = GetParam() == "golden_tiny" ? "8" : "32";
   EXPECT_THAT(refused.status.error_message(), HasSubstr(limit));
 
-  v1::SampleRequest sample = MakeSample("golden", golden_.Targets(), 2, 1);
+  v1::SampleRequest sample = MakeSample("golden", golden_.QueryRows(), 2, 1);
   const Samples stream = client_->Sample(sample);
   EXPECT_EQ(stream.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(DetailsOf(stream.status).fields, Contains(HasSubstr("targets")));
-  sample.set_beyond_buffer(v1::WRAP);
+  EXPECT_THAT(DetailsOf(stream.status).fields, Contains(HasSubstr("rows")));
+  sample.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   const Samples wrapped = client_->Sample(sample);
   EXPECT_TRUE(wrapped.complete()) << wrapped.status.error_message() << wrapped.problem;
 }

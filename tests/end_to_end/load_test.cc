@@ -73,9 +73,10 @@ class Calls {
         break;
     }
     v1::SampleRequest request = MakeSample(context, rows, upto(load_.most_paths), 1 + i / 2);
-    request.set_order(i % 3 == 0 ? v1::SampleRequest::RANDOM_PER_PATH : v1::SampleRequest::GIVEN);
+    request.set_order(i % 3 == 0 ? v1::SampleRequest::ORDER_RANDOM_PER_PATH
+                                 : v1::SampleRequest::ORDER_GIVEN);
     request.set_include_log_densities(i % 2 == 0);
-    request.set_beyond_buffer(v1::WRAP);
+    request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
     const Samples samples = client.Sample(request);
     EXPECT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
     return Bytes(samples.values) + Bytes(samples.log_densities) + Bytes(samples.order);
@@ -105,7 +106,7 @@ class Calls {
     request.set_include_terms(orders == 0);
     request.set_random_order_count(orders);
     request.set_seed(3);
-    request.set_beyond_buffer(v1::WRAP);
+    request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
     auto reply = client.LogDensity(request);
     EXPECT_TRUE(reply.ok()) << reply.status.error_message();
     reply.value.clear_timings();

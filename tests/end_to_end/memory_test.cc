@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kRows = 4096;
 constexpr int64_t kPaths = 512;
-constexpr int64_t kTargets = 4;
+constexpr int64_t kQueryRows = 4;
 
 // tests/golden/golden_base/config.json.
 constexpr ModelShape kBase = {.d_model = 128, .n_heads = 4, .n_layers = 12};
@@ -76,8 +76,8 @@ TEST(MemoryTest, FiveHundredPathsShareOneContext) {
   ASSERT_TRUE(client.Register("small", RandomRows(16, 2, 1)).ok());
   const auto registered = client.Register("large", RandomRows(kRows, 2, 2));
   ASSERT_TRUE(registered.ok()) << registered.status.error_message();
-  const Rows targets = RandomRows(kTargets, 2, 3);
-  ASSERT_TRUE(client.Sample(MakeSample("small", targets, 2, 1)).complete());
+  const Rows query_rows = RandomRows(kQueryRows, 2, 3);
+  ASSERT_TRUE(client.Sample(MakeSample("small", query_rows, 2, 1)).complete());
   const int64_t small_bytes = ContextBytes(kBase, 16);
   EXPECT_EQ(PrometheusPage::Fetch(server->metrics_address())
                 .Value("chorale_pool_used_bytes", "pool=\"context\""),
@@ -86,12 +86,12 @@ TEST(MemoryTest, FiveHundredPathsShareOneContext) {
   const int64_t before = server->ResidentBytes();
   ASSERT_GT(before, 0);
   Watcher watcher(*server);
-  const Samples samples = client.Sample(MakeSample("large", targets, kPaths, 1));
+  const Samples samples = client.Sample(MakeSample("large", query_rows, kPaths, 1));
   watcher.Stop();
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
 
   const int64_t context = ContextBytes(kBase, kRows);
-  const int64_t buffer = BufferBytes(kBase, PathsAtATime(), kTargets);
+  const int64_t buffer = BufferBytes(kBase, PathsAtATime(), kQueryRows);
   EXPECT_EQ(registered.value.context().resident_bytes(), context);
   EXPECT_EQ(watcher.context_bytes, small_bytes + context);
   EXPECT_EQ(watcher.buffer_bytes, buffer);
@@ -132,7 +132,7 @@ TEST(MemoryTest, AParsedRequestIsNotKeptForTheLengthOfItsCall) {
   const ApiClient client(server->address(), ReceiveWindow::kSmall);
   ASSERT_TRUE(client.Register("data", RandomRows(16, 3, 1)).ok());
   v1::SampleRequest request = MakeSample("data", RandomRows(64, 3, 2), 4096, 1);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   google::protobuf::UnknownFieldSet* fields =
       request.GetReflection()->MutableUnknownFields(&request);
   for (int i = 0; i < kFields; ++i) fields->AddLengthDelimited(15, "");

@@ -109,7 +109,7 @@ TEST_F(MetricsTest, EveryMetricExistsFromTheBeginning) {
   EXPECT_EQ(page.Value("chorale_requests_total"), 0);
   EXPECT_EQ(page.Value("chorale_build_info"), 1);
   EXPECT_EQ(page.Value("chorale_model_info", "default=\"true\",digest="), 1);
-  EXPECT_FALSE(page.Has("chorale_model_left_out"));
+  EXPECT_FALSE(page.Has("chorale_model_skipped"));
   EXPECT_EQ(page.Value("chorale_ready"), 1);
   EXPECT_EQ(page.Value("chorale_draining"), 0);
   EXPECT_EQ(page.Value("chorale_pool_bytes", "pool=\"context\""), 1 << 20);
@@ -127,10 +127,10 @@ TEST_F(MetricsTest, CountsWhatHappened) {
     ASSERT_TRUE(client_->Register(absl::StrCat("secret-", i), RandomRows(kContextRows, 3, i)).ok());
   }
   constexpr int64_t kPaths = 20;
-  constexpr int64_t kTargets = 7;
+  constexpr int64_t kQueryRows = 7;
   for (int call = 0; call < 3; ++call) {
-    ASSERT_TRUE(
-        client_->Sample(MakeSample("secret-0", RandomRows(kTargets, 3, 5), kPaths, 1)).complete());
+    ASSERT_TRUE(client_->Sample(MakeSample("secret-0", RandomRows(kQueryRows, 3, 5), kPaths, 1))
+                    .complete());
   }
   ASSERT_TRUE(client_->Predict(MakePredict("secret-1", RandomRows(4, 3, 5))).ok());
   ASSERT_FALSE(client_->Predict(MakePredict("unknown", RandomRows(4, 3, 5))).ok());
@@ -152,12 +152,12 @@ TEST_F(MetricsTest, CountsWhatHappened) {
   EXPECT_GE(page.Value("chorale_queue_seconds_count"), 4);
   EXPECT_EQ(page.Value("chorale_time_to_first_step_seconds_count"), 3);
   EXPECT_GT(page.Value("chorale_time_to_first_step_seconds_sum"), 0);
-  EXPECT_EQ(page.Value("chorale_step_seconds_count"), 3 * kTargets);  // of one tile each
+  EXPECT_EQ(page.Value("chorale_step_seconds_count"), 3 * kQueryRows);  // of one tile each
   EXPECT_GT(page.Value("chorale_step_seconds_sum"), 0);
-  EXPECT_EQ(page.Value("chorale_values_total", "method=\"Sample\""), 3 * kPaths * kTargets);
+  EXPECT_EQ(page.Value("chorale_values_total", "method=\"Sample\""), 3 * kPaths * kQueryRows);
   EXPECT_EQ(page.Value("chorale_values_total", "method=\"Predict\""), 4);
   EXPECT_EQ(page.Value("chorale_tenant_values_total", "tenant=\"default\""),
-            3 * kPaths * kTargets + 4);
+            3 * kPaths * kQueryRows + 4);
   EXPECT_EQ(page.Value("chorale_tenant_requests_total", "tenant=\"default\""), 8);
   EXPECT_GT(page.Value("chorale_tenant_engine_seconds_total"), 0);
   EXPECT_EQ(page.Value("chorale_encoded_rows_total"), 2 * kContextRows);

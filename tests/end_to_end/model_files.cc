@@ -97,8 +97,8 @@ int64_t ContextBytes(const ModelShape& shape, int64_t rows) {
   return shape.n_layers * LayerElements(shape, rows) * 4;
 }
 
-int64_t BufferBytes(const ModelShape& shape, int64_t paths, int64_t targets) {
-  return paths * shape.n_layers * LayerElements(shape, (targets + 15) / 16 * 16) * 4;
+int64_t BufferBytes(const ModelShape& shape, int64_t paths, int64_t query_rows) {
+  return paths * shape.n_layers * LayerElements(shape, (query_rows + 15) / 16 * 16) * 4;
 }
 
 ModelFiles::ModelFiles(const ModelShape& shape) : shape_(shape) {

@@ -24,10 +24,10 @@ struct ModelShape {
   bool z_score = false;  // normalize_x and normalize_y
 };
 
-// Bytes of keys and values of a context, and of the buffers of `paths` paths with `targets`
+// Bytes of keys and values of a context, and of the buffers of `paths` paths with `query_rows`
 // positions, as the layout of the cache says: 16 keys to a panel, and whole panels for buffers.
 int64_t ContextBytes(const ModelShape& shape, int64_t rows);
-int64_t BufferBytes(const ModelShape& shape, int64_t paths, int64_t targets);
+int64_t BufferBytes(const ModelShape& shape, int64_t paths, int64_t query_rows);
 
 struct TensorData {
   std::vector<int64_t> shape;

@@ -119,7 +119,7 @@ TEST_F(ModelsTest, AModelWhoseFilesHaveChangedIsRefusedAndTheOldOneStays) {
 TEST_F(ModelsTest, AStreamOfARemovedModelFinishesAsIfNothingHadHappened) {
   ASSERT_TRUE(client_->Register("data", RandomRows(200, 3, 1)).ok());
   v1::SampleRequest request = MakeSample("data", RandomRows(300, 3, 4), 512, 8);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   const Samples expected = client_->Sample(request);
   ASSERT_TRUE(expected.complete());
   SampleStream stream(client_->stub(), request);

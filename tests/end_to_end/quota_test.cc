@@ -93,10 +93,10 @@ TEST_F(QuotaTest, ResidentBytes) {
     }
   }
   // acme's second made room by its first; zeta's have room.
-  EXPECT_EQ(acme.Get("a").value.state(), v1::Context::EVICTED);
-  EXPECT_EQ(acme.Get("b").value.state(), v1::Context::RESIDENT);
-  EXPECT_EQ(zeta.Get("a").value.state(), v1::Context::RESIDENT);
-  EXPECT_EQ(zeta.Get("b").value.state(), v1::Context::RESIDENT);
+  EXPECT_EQ(acme.Get("a").value.state(), v1::Context::STATE_NOT_RESIDENT);
+  EXPECT_EQ(acme.Get("b").value.state(), v1::Context::STATE_RESIDENT);
+  EXPECT_EQ(zeta.Get("a").value.state(), v1::Context::STATE_RESIDENT);
+  EXPECT_EQ(zeta.Get("b").value.state(), v1::Context::STATE_RESIDENT);
   EXPECT_TRUE(acme.Predict(MakePredict("a", RandomRows(2, 3, 2))).ok());
   ASSERT_TRUE(acme.Register("large", RandomRows(4000, 3, 1)).ok());
   ExpectRefused(acme.Warm("large").status, "max_resident_mib", "the tenant's quota is 1048576");
@@ -107,7 +107,7 @@ TEST_F(QuotaTest, CallsAtATime) {
   const ApiClient acme = Client("acme", ReceiveWindow::kSmall);
   ASSERT_TRUE(acme.Register("data", RandomRows(50, 3, 1)).ok());
   v1::SampleRequest request = MakeSample("data", RandomRows(100, 3, 2), 4000, 1);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   {
     // Nobody reads them, so they stay.
     SampleStream first(acme.stub(), request);
@@ -149,12 +149,12 @@ TEST_F(QuotaTest, WhatIsRefusedCostsNothing) {
   StartWith("max_values_per_second: 1000");
   const ApiClient acme = Client("acme");
   ASSERT_TRUE(acme.Register("data", RandomRows(50, 3, 1)).ok());
-  const Rows targets = RandomRows(5, 3, 2);
+  const Rows query_rows = RandomRows(5, 3, 2);
   for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(acme.Sample(MakeSample("nothing", targets, 200, 1)).status.error_code(),
+    EXPECT_EQ(acme.Sample(MakeSample("nothing", query_rows, 200, 1)).status.error_code(),
               Code::NOT_FOUND);
   }
-  EXPECT_TRUE(acme.Sample(MakeSample("data", targets, 200, 1)).complete());
+  EXPECT_TRUE(acme.Sample(MakeSample("data", query_rows, 200, 1)).complete());
 }
 
 // A tenant could otherwise draw without end by not reading the ends of its streams.
@@ -163,7 +163,7 @@ TEST_F(QuotaTest, WhatWasDrawnIsPaidForAlsoIfNobodyReadsIt) {
   const ApiClient acme = Client("acme", ReceiveWindow::kSmall);
   ASSERT_TRUE(acme.Register("data", RandomRows(50, 3, 1)).ok());
   v1::SampleRequest request = MakeSample("data", RandomRows(100, 3, 2), 4000, 1);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   SampleStream unread(acme.stub(), request);
   EXPECT_TRUE(unread.ReadOne());
   EXPECT_TRUE(Eventually([&] {

@@ -39,17 +39,17 @@ class RealTablesTest : public ::testing::Test {
     return reply.value;
   }
 
-  Reply<v1::PredictResponse> Predict(const std::string& id, const v1::Table& targets,
+  Reply<v1::PredictResponse> Predict(const std::string& id, const v1::Table& query_rows,
                                      const v1::Source& expected = {}) const {
     v1::PredictRequest request;
     request.set_context(absl::StrCat("contexts/", id));
-    *request.mutable_targets() = targets;
+    *request.mutable_rows() = query_rows;
     *request.mutable_expected_source() = expected;
     return client_->Predict(request);
   }
 
-  v1::PredictResponse Answer(const std::string& id, const v1::Table& targets) const {
-    const auto reply = Predict(id, targets);
+  v1::PredictResponse Answer(const std::string& id, const v1::Table& query_rows) const {
+    const auto reply = Predict(id, query_rows);
     EXPECT_TRUE(reply.ok()) << reply.status.error_message();
     return reply.value;
   }
@@ -91,11 +91,11 @@ struct Linear {
     }
   }
   v1::Table Context() const {
-    v1::Table table = Targets();
+    v1::Table table = QueryRows();
     AddNumbers(&table, "y", y);
     return table;
   }
-  v1::Table Targets() const {
+  v1::Table QueryRows() const {
     v1::Table table;
     AddNumbers(&table, "x", x);
     AddNumbers(&table, "z", z);
@@ -133,7 +133,7 @@ TEST_F(RealTablesTest, OneCorruptCellCostsLittle) {
   const Linear clean(120, 1);
   const Linear asked(40, 2);
   EXPECT_EQ(Register("clean", clean.Context()).warnings_size(), 0);
-  const double best = RootMeanSquareError(Answer("clean", asked.Targets()), asked.y);
+  const double best = RootMeanSquareError(Answer("clean", asked.QueryRows()), asked.y);
   EXPECT_LT(best, 0.8);
   for (const double wrong : {999999.0, -9999.0, 1e30}) {
     SCOPED_TRACE(wrong);
@@ -142,11 +142,11 @@ TEST_F(RealTablesTest, OneCorruptCellCostsLittle) {
     corrupt.x[5] = wrong;
     const v1::RegisterContextResponse registered = Register(id, corrupt.Context());
     ASSERT_EQ(registered.warnings_size(), 1);
-    EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::OUTSIDE_BULK);
+    EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::REASON_OUTLIERS);
     EXPECT_EQ(registered.warnings(0).column(), "x");
     EXPECT_EQ(registered.warnings(0).cell_count(), 1);
-    EXPECT_EQ(registered.context().features(0).outside_bulk_count(), 1);
-    const v1::PredictResponse answer = Answer(id, asked.Targets());
+    EXPECT_EQ(registered.context().features(0).outlier_count(), 1);
+    const v1::PredictResponse answer = Answer(id, asked.QueryRows());
     EXPECT_LT(RootMeanSquareError(answer, asked.y), 1.3 * best);
     EXPECT_EQ(answer.warnings_size(), 0);
   }
@@ -156,19 +156,19 @@ TEST_F(RealTablesTest, OneWrongTargetCostsLittle) {
   const Linear clean(120, 3);
   const Linear asked(40, 4);
   Register("y-clean", clean.Context());
-  const double best = RootMeanSquareError(Answer("y-clean", asked.Targets()), asked.y);
+  const double best = RootMeanSquareError(Answer("y-clean", asked.QueryRows()), asked.y);
   Linear corrupt = clean;
   corrupt.y[7] = -999999;
   const v1::RegisterContextResponse registered = Register("y-wrong", corrupt.Context());
   ASSERT_EQ(registered.warnings_size(), 1);
-  EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::FAR_TARGET);
+  EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::REASON_CLIPPED_TARGET);
   EXPECT_EQ(registered.warnings(0).column(), "y");
-  EXPECT_EQ(registered.context().far_target_count(), 1);
-  const v1::PredictResponse answer = Answer("y-wrong", asked.Targets());
+  EXPECT_EQ(registered.context().clipped_target_count(), 1);
+  const v1::PredictResponse answer = Answer("y-wrong", asked.QueryRows());
   EXPECT_LT(RootMeanSquareError(answer, asked.y), 1.5 * best);
   // What changes an answer is said with it.
   ASSERT_EQ(answer.warnings_size(), 1);
-  EXPECT_EQ(answer.warnings(0).reason(), v1::Warning::FAR_TARGET);
+  EXPECT_EQ(answer.warnings(0).reason(), v1::Warning::REASON_CLIPPED_TARGET);
 }
 
 // Columns that tell nothing about counts: 70 zeros of 100 rows, 20 ones, 8 twos and 2 sevens.
@@ -202,12 +202,12 @@ bool AreCounts(absl::Span<const double> values) {
 TEST_F(RealTablesTest, DrawsAndQuantilesOfCountsAreCounts) {
   const v1::RegisterContextResponse registered = Register("counts", Counts());
   ASSERT_EQ(registered.warnings_size(), 1);
-  EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::SNAPPED);
+  EXPECT_EQ(registered.warnings(0).reason(), v1::Warning::REASON_SNAPPED);
   EXPECT_THAT(registered.warnings(0).message(), HasSubstr("integers, at least 0"));
 
   v1::SampleRequest sample;
   sample.set_context("contexts/counts");
-  *sample.mutable_targets() = AskedAtX(8);
+  *sample.mutable_rows() = AskedAtX(8);
   sample.set_path_count(50);
   sample.set_seed(7);
   sample.set_include_log_densities(true);
@@ -215,7 +215,7 @@ TEST_F(RealTablesTest, DrawsAndQuantilesOfCountsAreCounts) {
   ASSERT_TRUE(snapped.status.ok()) << snapped.status.error_message();
   EXPECT_TRUE(AreCounts(snapped.values));
   ASSERT_EQ(snapped.summary.warnings_size(), 1);
-  EXPECT_EQ(snapped.summary.warnings(0).reason(), v1::Warning::SNAPPED);
+  EXPECT_EQ(snapped.summary.warnings(0).reason(), v1::Warning::REASON_SNAPPED);
   sample.set_snapping(v1::SNAPPING_OFF);
   const Samples drawn = client_->Sample(sample);
   EXPECT_FALSE(AreCounts(drawn.values));
@@ -227,7 +227,7 @@ TEST_F(RealTablesTest, DrawsAndQuantilesOfCountsAreCounts) {
 
   v1::PredictRequest predict;
   predict.set_context("contexts/counts");
-  *predict.mutable_targets() = AskedAtX(8);
+  *predict.mutable_rows() = AskedAtX(8);
   EXPECT_EQ(client_->Predict(predict).value.warnings_size(), 0) << "means are not snapped";
   for (const double p : {0.01, 0.25, 0.5, 0.75, 0.99}) predict.add_quantiles(p);
   const v1::PredictResponse answer = client_->Predict(predict).value;
@@ -249,7 +249,7 @@ TEST_F(RealTablesTest, RareClaimsAreNotTakenForErrors) {
   AddNumbers(&table, "x", x);
   AddNumbers(&table, "y", y);
   const v1::RegisterContextResponse registered = Register("claims", table);
-  EXPECT_EQ(registered.context().far_target_count(), 0);
+  EXPECT_EQ(registered.context().clipped_target_count(), 0);
   const v1::PredictResponse answer = Answer("claims", AskedAtX(50));
   const double mean = std::accumulate(answer.means().begin(), answer.means().end(), 0.0) / 50;
   const double right = std::accumulate(y.begin(), y.end(), 0.0) / 1000;
@@ -270,30 +270,30 @@ TEST_F(RealTablesTest, ColumnsThatSayNothingChangeNoAnswer) {
     return features;
   };
   Register("bare", table.Context());
-  v1::Table context = with(table.Targets(), 120, 2024, 738886, none, "north");
+  v1::Table context = with(table.QueryRows(), 120, 2024, 738886, none, "north");
   AddNumbers(&context, "y", table.y);
   const v1::RegisterContextResponse registered = Register("padded", context);
   EXPECT_EQ(registered.warnings_size(), 4);
   for (int i = 0; i < registered.warnings_size(); ++i) {
-    EXPECT_EQ(registered.warnings(i).reason(), v1::Warning::LEFT_OUT);
-    EXPECT_TRUE(registered.context().features(i + 2).left_out());
+    EXPECT_EQ(registered.warnings(i).reason(), v1::Warning::REASON_DROPPED_COLUMN);
+    EXPECT_TRUE(registered.context().features(i + 2).dropped());
   }
-  const v1::PredictResponse bare = Answer("bare", asked.Targets());
+  const v1::PredictResponse bare = Answer("bare", asked.QueryRows());
   EXPECT_LT(MeanStd(bare), 0.8);
   const v1::PredictResponse same =
-      Answer("padded", with(asked.Targets(), 5, 2024, 738886, none, "north"));
+      Answer("padded", with(asked.QueryRows(), 5, 2024, 738886, none, "north"));
   EXPECT_EQ(same.warnings_size(), 0);
   EXPECT_TRUE(SameNumbers(same, bare));
   const v1::PredictResponse other =
-      Answer("padded", with(asked.Targets(), 5, 2025, 1.7e12, 5000, "south"));
+      Answer("padded", with(asked.QueryRows(), 5, 2025, 1.7e12, 5000, "south"));
   EXPECT_TRUE(SameNumbers(other, bare));
   ASSERT_EQ(other.warnings_size(), 4);
   for (const v1::Warning& warning : other.warnings()) {
-    EXPECT_EQ(warning.reason(), v1::Warning::LEFT_OUT);
+    EXPECT_EQ(warning.reason(), v1::Warning::REASON_DROPPED_COLUMN);
     EXPECT_EQ(warning.cell_count(), 5);
   }
   // A text where the context has nothing.
-  v1::Table text = with(asked.Targets(), 5, 2024, 738886, none, "north");
+  v1::Table text = with(asked.QueryRows(), 5, 2024, 738886, none, "north");
   text.mutable_columns()->DeleteSubrange(4, 1);
   AddCategory(&text, "bonus", "none yet", 5);
   EXPECT_TRUE(SameNumbers(Answer("padded", text), bare));
@@ -304,22 +304,22 @@ TEST_F(RealTablesTest, AllButConstantColumnsAndUnknownCategories) {
   const Linear asked(5, 8);
   std::vector<double> years(200, 2024);
   years[11] = 2023;
-  v1::Table context = table.Targets();
+  v1::Table context = table.QueryRows();
   AddNumbers(&context, "year", years);
   AddNumbers(&context, "y", table.y);
   Register("years", context);
   const auto in_year = [&](double year) {
-    v1::Table targets = asked.Targets();
-    AddNumbers(&targets, "year", std::vector<double>(5, year));
-    return Answer("years", targets);
+    v1::Table query_rows = asked.QueryRows();
+    AddNumbers(&query_rows, "year", std::vector<double>(5, year));
+    return Answer("years", query_rows);
   };
   const v1::PredictResponse same = in_year(2024);
   const v1::PredictResponse next = in_year(2025);
   EXPECT_TRUE(SameNumbers(same, next));
   ASSERT_EQ(next.warnings_size(), 1);
-  EXPECT_EQ(next.warnings(0).reason(), v1::Warning::NEAREST_VALUE);
+  EXPECT_EQ(next.warnings(0).reason(), v1::Warning::REASON_NEAREST_VALUE);
 
-  v1::Table kinds = table.Targets();
+  v1::Table kinds = table.QueryRows();
   v1::Column* kind = kinds.add_columns();
   kind->set_name("kind");
   for (const char* category : {"a", "b", "c"})
@@ -329,13 +329,13 @@ TEST_F(RealTablesTest, AllButConstantColumnsAndUnknownCategories) {
   AddNumbers(&kinds, "y", table.y);
   Register("kinds", kinds);
   const auto of_kind = [&](const std::string& category) {
-    v1::Table targets = asked.Targets();
-    AddCategory(&targets, "kind", category, 5);
-    return Answer("kinds", targets);
+    v1::Table query_rows = asked.QueryRows();
+    AddCategory(&query_rows, "kind", category, 5);
+    return Answer("kinds", query_rows);
   };
   const v1::PredictResponse unknown = of_kind("d");
   ASSERT_EQ(unknown.warnings_size(), 1);
-  EXPECT_EQ(unknown.warnings(0).reason(), v1::Warning::UNKNOWN_CATEGORY);
+  EXPECT_EQ(unknown.warnings(0).reason(), v1::Warning::REASON_UNKNOWN_CATEGORY);
   EXPECT_EQ(unknown.warnings(0).cell_count(), 5);
   EXPECT_FALSE(SameNumbers(unknown, of_kind("a"))) << "it is not the commonest one";
   // As many marks as a message holds, in an order that insertion takes hours to mend.
@@ -348,8 +348,8 @@ TEST_F(RealTablesTest, AllButConstantColumnsAndUnknownCategories) {
 std::vector<double> Totals(const Samples& samples) {
   std::vector<double> totals(samples.paths, 0.0);
   for (int64_t path = 0; path < samples.paths; ++path) {
-    for (int64_t t = 0; t < samples.targets; ++t) {
-      totals[path] += samples.values[path * samples.targets + t];
+    for (int64_t t = 0; t < samples.query_rows; ++t) {
+      totals[path] += samples.values[path * samples.query_rows + t];
     }
   }
   return totals;
@@ -376,11 +376,11 @@ TEST_F(RealTablesTest, OneSeedInTwoTablesGivesIndependentSamples) {
   constexpr int kTables = 21;  // 210 pairs
   constexpr int kPairs = 200;
   std::vector<std::vector<double>> totals;
-  const Rows targets = RandomRows(4, 2, 99);
+  const Rows query_rows = RandomRows(4, 2, 99);
   for (int i = 0; i < kTables; ++i) {
     const std::string id = absl::StrCat("store-", i);
     ASSERT_TRUE(client_->Register(id, RandomRows(24, 2, 100 + i)).ok());
-    const Samples samples = client_->Sample(MakeSample(id, targets, 100, 42));
+    const Samples samples = client_->Sample(MakeSample(id, query_rows, 100, 42));
     ASSERT_TRUE(samples.complete()) << samples.status.error_message();
     totals.push_back(Totals(samples));
   }
@@ -398,19 +398,19 @@ TEST_F(RealTablesTest, OneSeedInTwoTablesGivesIndependentSamples) {
 TEST_F(RealTablesTest, AReplacedTableIsNoticed) {
   const Linear first(30, 11);
   const Linear second(30, 12);
-  const v1::Table targets = Linear(5, 13).Targets();
+  const v1::Table query_rows = Linear(5, 13).QueryRows();
   Register("swap", first.Context());
-  const v1::PredictResponse before = Answer("swap", targets);
+  const v1::PredictResponse before = Answer("swap", query_rows);
   EXPECT_FALSE(before.source().context_digest().empty());
   EXPECT_FALSE(before.source().model_digest().empty());
-  EXPECT_TRUE(Predict("swap", targets, before.source()).ok());
+  EXPECT_TRUE(Predict("swap", query_rows, before.source()).ok());
   ASSERT_TRUE(client_->Delete("swap").ok());
   Register("swap", second.Context());
-  const auto after = Predict("swap", targets, before.source());
+  const auto after = Predict("swap", query_rows, before.source());
   EXPECT_EQ(after.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(after.status.error_message(), HasSubstr("it was replaced"));
   v1::SampleRequest sample = MakeSample("swap", RandomRows(2, 2, 1), 2, 1);
-  *sample.mutable_targets() = targets;
+  *sample.mutable_rows() = query_rows;
   *sample.mutable_expected_source() = before.source();
   EXPECT_EQ(client_->Sample(sample).status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   sample.mutable_expected_source()->clear_context_digest();
@@ -418,7 +418,7 @@ TEST_F(RealTablesTest, AReplacedTableIsNoticed) {
   // The same table again is the same.
   ASSERT_TRUE(client_->Delete("swap").ok());
   Register("swap", first.Context());
-  EXPECT_TRUE(Predict("swap", targets, before.source()).ok());
+  EXPECT_TRUE(Predict("swap", query_rows, before.source()).ok());
 }
 
 }  // namespace

@@ -45,14 +45,14 @@ void ExpectRefused(const Refusal& refusal) {
 
 v1::Column* ColumnOf(v1::Table* table, int index) { return table->mutable_columns(index); }
 
-// Ways to spoil the targets, the same for every call that has some.
+// Ways to spoil the query rows, the same for every call that has some.
 struct Spoiling {
   const char* what;
   void (*apply)(v1::Table*);
   const char* mention;
 };
 const Spoiling kSpoilings[] = {
-    {"no targets", [](v1::Table* t) { t->clear_columns(); }, ""},
+    {"no query rows", [](v1::Table* t) { t->clear_columns(); }, ""},
     {"no rows",
      [](v1::Table* t) {
        for (auto& c : *t->mutable_columns()) c.mutable_numeric()->clear_values();
@@ -157,18 +157,18 @@ TEST_F(RefusalTest, TheRequestsAreGoodBeforeTheyAreSpoilt) {
   EXPECT_TRUE(LogDensity(nothing).ok()) << LogDensity(nothing).error_message();
   // A missing cell is none of the errors.
   EXPECT_TRUE(Predict([](auto& r) {
-                r.mutable_targets()->mutable_columns(0)->mutable_numeric()->set_values(0, kNan);
+                r.mutable_rows()->mutable_columns(0)->mutable_numeric()->set_values(0, kNan);
               }).ok());
 }
 
-TEST_F(RefusalTest, Targets) {
+TEST_F(RefusalTest, QueryRows) {
   for (const Spoiling& spoiling : kSpoilings) {
-    const auto change = [&](auto& request) { spoiling.apply(request.mutable_targets()); };
+    const auto change = [&](auto& request) { spoiling.apply(request.mutable_rows()); };
     ExpectRefused(
-        {absl::StrCat("Sample, ", spoiling.what), Sample(change), "targets", spoiling.mention});
+        {absl::StrCat("Sample, ", spoiling.what), Sample(change), "rows", spoiling.mention});
     ExpectRefused(
-        {absl::StrCat("Predict, ", spoiling.what), Predict(change), "targets", spoiling.mention});
-    ExpectRefused({absl::StrCat("LogDensity, ", spoiling.what), LogDensity(change), "targets",
+        {absl::StrCat("Predict, ", spoiling.what), Predict(change), "rows", spoiling.mention});
+    ExpectRefused({absl::StrCat("LogDensity, ", spoiling.what), LogDensity(change), "rows",
                    spoiling.mention});
   }
 }
@@ -200,9 +200,9 @@ TEST_F(RefusalTest, Sample) {
   ExpectRefused({"too many paths", with_paths(16'385), "path_count", "16384"});
   ExpectRefused({"far too many paths", with_paths(int64_t{1} << 62), "path_count", "16384"});
   ExpectRefused({"too many values", Sample([](auto& r) {
-                   *r.mutable_targets() = FeatureTable(RandomRows(300, 3, 1));
+                   *r.mutable_rows() = FeatureTable(RandomRows(300, 3, 1));
                    r.set_path_count(16'384);
-                   r.set_beyond_buffer(v1::WRAP);
+                   r.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
                  }),
                  "", "4194304"});
   ExpectRefused({"unknown order",

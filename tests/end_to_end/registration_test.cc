@@ -101,7 +101,7 @@ TEST_F(RegistrationTest, TextsOfRequestsAreThoseOfTheContextThatLookEqual) {
   const auto predict = [this](const std::string& name, const std::vector<std::string>& categories) {
     v1::PredictRequest request;
     request.set_context("contexts/t");
-    *request.mutable_targets() = TwoColumns(name, categories, {0, 1});
+    *request.mutable_rows() = TwoColumns(name, categories, {0, 1});
     const auto reply = client_->Predict(request);
     EXPECT_TRUE(reply.ok()) << reply.status.error_message();
     return reply.value;
@@ -128,7 +128,7 @@ TEST_F(RegistrationTest, DescribesWhatWasRegistered) {
   EXPECT_EQ(context.row_count(), 33);
   EXPECT_EQ(context.features_size(), 3);
   EXPECT_EQ(context.features(1).name(), "x1");
-  EXPECT_EQ(context.features(1).type(), v1::ColumnSummary::NUMERIC);
+  EXPECT_EQ(context.features(1).type(), v1::ColumnSummary::TYPE_NUMERIC);
   EXPECT_EQ(context.digest().size(), 64);
   EXPECT_EQ(context.resident_bytes(), ContextBytes({.d_model = 32, .n_heads = 4}, 33));
   EXPECT_GT(context.dataset_bytes(), 33 * 4 * 4);
@@ -195,13 +195,13 @@ TEST_F(RegistrationTest, CategoriesAndMissingCells) {
   ASSERT_EQ(context.features_size(), 4);
   EXPECT_EQ(context.features(0).missing_count(), 2);
   EXPECT_EQ(context.features(3).name(), "colour");
-  EXPECT_EQ(context.features(3).type(), v1::ColumnSummary::CATEGORICAL);
+  EXPECT_EQ(context.features(3).type(), v1::ColumnSummary::TYPE_CATEGORICAL);
   EXPECT_EQ(context.features(3).category_count(), 4);
   EXPECT_EQ(context.features(3).missing_count(), 2);
 
   // Targets have dictionaries of their own too: what counts is the category, not its code.
   v1::PredictRequest request = MakePredict("mixed", RandomRows(2, 3, 1));
-  column = request.mutable_targets()->add_columns();
+  column = request.mutable_rows()->add_columns();
   column->set_name("colour");
   column->mutable_categorical()->add_categories("green");
   column->mutable_categorical()->add_categories("yellow");
@@ -252,11 +252,11 @@ TEST_F(RegistrationTest, ListsInPagesByName) {
 
 TEST_F(RegistrationTest, WarmMakesResident) {
   ASSERT_TRUE(client_->Register("a", RandomRows(20, 3, 1)).ok());
-  EXPECT_EQ(client_->Get("a").value.state(), v1::Context::EVICTED);
+  EXPECT_EQ(client_->Get("a").value.state(), v1::Context::STATE_NOT_RESIDENT);
   const auto warmed = client_->Warm("a");
   ASSERT_TRUE(warmed.ok()) << warmed.status.error_message();
-  EXPECT_EQ(warmed.value.state(), v1::Context::RESIDENT);
-  EXPECT_EQ(client_->Get("a").value.state(), v1::Context::RESIDENT);
+  EXPECT_EQ(warmed.value.state(), v1::Context::STATE_RESIDENT);
+  EXPECT_EQ(client_->Get("a").value.state(), v1::Context::STATE_RESIDENT);
   const PrometheusPage page = PrometheusPage::Fetch(server_->metrics_address());
   EXPECT_EQ(page.Value("chorale_pool_used_bytes", "pool=\"context\""),
             warmed.value.resident_bytes());

@@ -142,7 +142,7 @@ TEST_F(ResilienceTest, ADeadlineAlsoEndsOtherCalls) {
   v1::LogDensityRequest request =
       MakeLogDensity("data", RandomRows(1000, 3, 9), std::vector<double>(300 * 1000, 0.5));
   request.set_random_order_count(12);  // many times as long as the deadline
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));
   v1::LogDensityResponse response;

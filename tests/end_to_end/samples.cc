@@ -38,13 +38,13 @@ std::string Difference(const Samples& a, const Samples& b) {
   if (a.order != b.order) return "different orders";
   int64_t at = FirstDifference(a.values, b.values);
   if (at >= 0) {
-    return absl::StrCat("value of path ", at / a.targets, " target ", at % a.targets, ": ",
+    return absl::StrCat("value of path ", at / a.query_rows, " query row ", at % a.query_rows, ": ",
                         a.values[at], " and ", b.values[at]);
   }
   at = FirstDifference(a.log_densities, b.log_densities);
   if (at >= 0) {
-    return absl::StrCat("log-density of path ", at / a.targets, " target ", at % a.targets, ": ",
-                        a.log_densities[at], " and ", b.log_densities[at]);
+    return absl::StrCat("log-density of path ", at / a.query_rows, " query row ", at % a.query_rows,
+                        ": ", a.log_densities[at], " and ", b.log_densities[at]);
   }
   return "";
 }
@@ -53,16 +53,16 @@ SampleStream::SampleStream(v1::Chorale::Stub& stub, const v1::SampleRequest& req
                            absl::Duration timeout)
     : want_log_densities_(request.include_log_densities()) {
   samples_.paths = request.path_count();
-  if (request.targets().columns_size() > 0) {
-    const v1::Column& column = request.targets().columns(0);
-    samples_.targets = column.has_categorical() ? column.categorical().codes_size()
-                                                : column.numeric().values_size();
+  if (request.rows().columns_size() > 0) {
+    const v1::Column& column = request.rows().columns(0);
+    samples_.query_rows = column.has_categorical() ? column.categorical().codes_size()
+                                                   : column.numeric().values_size();
   }
   // A request that the server is to refuse may ask for any number.
   constexpr int64_t kMostValues = 1 << 24;
-  const bool fits = samples_.paths > 0 && samples_.targets > 0 &&
-                    samples_.paths <= kMostValues / samples_.targets;
-  const int64_t size = fits ? samples_.paths * samples_.targets : 0;
+  const bool fits = samples_.paths > 0 && samples_.query_rows > 0 &&
+                    samples_.paths <= kMostValues / samples_.query_rows;
+  const int64_t size = fits ? samples_.paths * samples_.query_rows : 0;
   const double nan = std::numeric_limits<double>::quiet_NaN();
   samples_.values.assign(size, nan);
   samples_.log_densities.assign(want_log_densities_ ? size : 0, nan);
@@ -106,10 +106,10 @@ void SampleStream::Add(const v1::SampleBlock& block) {
   const int64_t count = block.path_count() * block.step_count();
   const bool fits = block.first_path() >= 0 && block.first_step() >= 0 && count > 0 &&
                     block.first_path() + block.path_count() <= samples_.paths &&
-                    block.first_step() + block.step_count() <= samples_.targets;
+                    block.first_step() + block.step_count() <= samples_.query_rows;
   const bool sizes = block.values_size() == count &&
                      block.log_densities_size() == (want_log_densities_ ? count : 0) &&
-                     (block.targets_size() == count || block.targets_size() == 0);
+                     (block.rows_size() == count || block.rows_size() == 0);
   if (!fits || !sizes) {
     samples_.problem = "a block of the wrong shape: " + block.ShortDebugString().substr(0, 200);
     return;
@@ -117,18 +117,18 @@ void SampleStream::Add(const v1::SampleBlock& block) {
   for (int64_t i = 0; i < count; ++i) {
     const int64_t path = block.first_path() + i / block.step_count();
     const int64_t step = block.first_step() + i % block.step_count();
-    const int64_t target = block.targets_size() > 0 ? block.targets(i) : step;
-    if (target < 0 || target >= samples_.targets) {
-      samples_.problem = absl::StrCat("no target ", target);
+    const int64_t query_row = block.rows_size() > 0 ? block.rows(i) : step;
+    if (query_row < 0 || query_row >= samples_.query_rows) {
+      samples_.problem = absl::StrCat("no query row ", query_row);
       return;
     }
-    const int64_t at = path * samples_.targets + target;
+    const int64_t at = path * samples_.query_rows + query_row;
     if (++seen_[at] > 1) {
-      samples_.problem = absl::StrCat("path ", path, " target ", target, " came twice");
+      samples_.problem = absl::StrCat("path ", path, " query row ", query_row, " came twice");
     }
     samples_.values[at] = block.values(i);
     if (want_log_densities_) samples_.log_densities[at] = block.log_densities(i);
-    samples_.order[path * samples_.targets + step] = static_cast<int32_t>(target);
+    samples_.order[path * samples_.query_rows + step] = static_cast<int32_t>(query_row);
   }
 }
 

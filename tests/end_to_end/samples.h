@@ -19,10 +19,10 @@ struct Samples {
   bool has_summary = false;
   v1::SampleSummary summary;
   int64_t paths = 0;
-  int64_t targets = 0;
+  int64_t query_rows = 0;
   std::vector<double> values;         // [B, T]
   std::vector<double> log_densities;  // [B, T], when asked for
-  std::vector<int32_t> order;         // [B, T]: the target at each step
+  std::vector<int32_t> order;         // [B, T]: the query row at each step
   // Why the blocks are not each value exactly once; empty when they are.
   std::string problem;
 

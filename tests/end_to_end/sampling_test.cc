@@ -21,8 +21,8 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kBatches = 2;
 constexpr int64_t kBatchPaths = 10'000;
-constexpr int64_t kTargets = 3;
-constexpr int64_t kBins = 4;  // per target: 64 cells of 312 paths
+constexpr int64_t kQueryRows = 3;
+constexpr int64_t kBins = 4;  // per query row: 64 cells of 312 paths
 
 const ExactMixture kMixture = {.mean = {-1.0, 2.0}, .std = {0.5, 1.0}, .weight = {0.3, 0.7}};
 
@@ -65,12 +65,12 @@ class SamplingTest : public ::testing::Test {
     delete folder_;
   }
 
-  // Draws of kBatches requests, one after the other: [kBatches * kBatchPaths, kTargets].
+  // Draws of kBatches requests, one after the other: [kBatches * kBatchPaths, kQueryRows].
   static std::vector<double> Draw(const std::string& context) {
     std::vector<double> values;
     for (int64_t batch = 0; batch < kBatches; ++batch) {
       const Samples samples =
-          client_->Sample(MakeSample(context, Targets(), kBatchPaths, 1000 + batch));
+          client_->Sample(MakeSample(context, QueryRows(), kBatchPaths, 1000 + batch));
       EXPECT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
       values.insert(values.end(), samples.values.begin(), samples.values.end());
     }
@@ -78,14 +78,14 @@ class SamplingTest : public ::testing::Test {
   }
 
   // F_t(y_t | history_0 .. history_{t-1}) of all paths, by the mixtures that LogDensity tells for
-  // the given histories. [paths, kTargets] each.
+  // the given histories. [paths, kQueryRows] each.
   static std::vector<double> Transform(const std::vector<double>& values,
                                        const std::vector<double>& history) {
-    constexpr int64_t kChunk = 4000 * kTargets;
+    constexpr int64_t kChunk = 4000 * kQueryRows;
     std::vector<double> points;
     for (size_t first = 0; first < values.size(); first += kChunk) {
       v1::LogDensityRequest request = MakeLogDensity(
-          "dependent", Targets(), {history.begin() + first, history.begin() + first + kChunk});
+          "dependent", QueryRows(), {history.begin() + first, history.begin() + first + kChunk});
       request.set_include_mixtures(true);
       const auto reply = client_->LogDensity(request);
       EXPECT_TRUE(reply.ok()) << reply.status.error_message();
@@ -106,7 +106,7 @@ class SamplingTest : public ::testing::Test {
     return points;
   }
 
-  static Rows Targets() { return {.features = 1, .x = {-1.5, 0.25, 1.0}, .y = {}}; }
+  static Rows QueryRows() { return {.features = 1, .x = {-1.5, 0.25, 1.0}, .y = {}}; }
 
   static TempFolder* folder_;
   static ServerProcess* server_;
@@ -126,48 +126,48 @@ std::vector<double> TransformBy(const ExactMixture& mixture, const std::vector<d
 TEST_F(SamplingTest, AKnownMixtureIsDrawnExactly) {
   const std::vector<double> values = Draw("constant");
   const std::vector<double> points = TransformBy(kMixture, values);
-  EXPECT_LT(ChiSquareScore(points, kTargets, kBins), kChiSquareLimit);
-  for (int64_t t = 0; t < kTargets; ++t) {
-    EXPECT_LT(KolmogorovScore(points, kTargets, t), kKolmogorovLimit) << "target " << t;
+  EXPECT_LT(ChiSquareScore(points, kQueryRows, kBins), kChiSquareLimit);
+  for (int64_t t = 0; t < kQueryRows; ++t) {
+    EXPECT_LT(KolmogorovScore(points, kQueryRows, t), kKolmogorovLimit) << "query row " << t;
   }
 
   // The tests notice a weight that is off by 0.05, a standard deviation that is off by a tenth, a
-  // mean that is off by 0.1, and targets that are not independent.
+  // mean that is off by 0.1, and query rows that are not independent.
   ExactMixture wrong = kMixture;
   wrong.weight = {0.35, 0.65};
-  EXPECT_GT(ChiSquareScore(TransformBy(wrong, values), kTargets, kBins), 2 * kChiSquareLimit);
-  EXPECT_GT(KolmogorovScore(TransformBy(wrong, values), kTargets, 1), 2 * kKolmogorovLimit);
+  EXPECT_GT(ChiSquareScore(TransformBy(wrong, values), kQueryRows, kBins), 2 * kChiSquareLimit);
+  EXPECT_GT(KolmogorovScore(TransformBy(wrong, values), kQueryRows, 1), 2 * kKolmogorovLimit);
   wrong = kMixture;
   wrong.std[1] *= 1.1;
-  EXPECT_GT(ChiSquareScore(TransformBy(wrong, values), kTargets, kBins), kChiSquareLimit);
+  EXPECT_GT(ChiSquareScore(TransformBy(wrong, values), kQueryRows, kBins), kChiSquareLimit);
   wrong = kMixture;
   wrong.mean[0] += 0.1;
-  EXPECT_GT(ChiSquareScore(TransformBy(wrong, values), kTargets, kBins), kChiSquareLimit);
+  EXPECT_GT(ChiSquareScore(TransformBy(wrong, values), kQueryRows, kBins), kChiSquareLimit);
   std::vector<double> copied = points;
-  for (size_t i = 0; i < copied.size(); i += kTargets) copied[i + 1] = copied[i];
-  EXPECT_GT(ChiSquareScore(copied, kTargets, kBins), 2 * kChiSquareLimit);
+  for (size_t i = 0; i < copied.size(); i += kQueryRows) copied[i + 1] = copied[i];
+  EXPECT_GT(ChiSquareScore(copied, kQueryRows, kBins), 2 * kChiSquareLimit);
 }
 
 TEST_F(SamplingTest, EachTargetIsDrawnGivenTheOnesBeforeIt) {
   const std::vector<double> values = Draw("dependent");
   const std::vector<double> points = Transform(values, values);
-  EXPECT_LT(ChiSquareScore(points, kTargets, kBins), kChiSquareLimit);
-  for (int64_t t = 0; t < kTargets; ++t) {
-    EXPECT_LT(KolmogorovScore(points, kTargets, t), kKolmogorovLimit) << "target " << t;
+  EXPECT_LT(ChiSquareScore(points, kQueryRows, kBins), kChiSquareLimit);
+  for (int64_t t = 0; t < kQueryRows; ++t) {
+    EXPECT_LT(KolmogorovScore(points, kQueryRows, t), kKolmogorovLimit) << "query row " << t;
   }
   // Conditioned on the first value of another path, later ones have another distribution.
   std::vector<double> history = values;
-  for (size_t i = 0; i < history.size(); i += kTargets) {
-    history[i] = values[(i + kTargets) % values.size()];
+  for (size_t i = 0; i < history.size(); i += kQueryRows) {
+    history[i] = values[(i + kQueryRows) % values.size()];
   }
   const std::vector<double> wrong = Transform(values, history);
-  EXPECT_GT(ChiSquareScore(wrong, kTargets, kBins), 1.5 * kChiSquareLimit);
+  EXPECT_GT(ChiSquareScore(wrong, kQueryRows, kBins), 1.5 * kChiSquareLimit);
 }
 
 TEST_F(SamplingTest, RandomOrdersAreReportedAndHaveTheirOwnDensity) {
-  const Rows targets = RandomRows(5, 1, 22);
-  v1::SampleRequest request = MakeSample("dependent", targets, 6, 11);
-  request.set_order(v1::SampleRequest::RANDOM_PER_PATH);
+  const Rows query_rows = RandomRows(5, 1, 22);
+  v1::SampleRequest request = MakeSample("dependent", query_rows, 6, 11);
+  request.set_order(v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   request.set_include_log_densities(true);
   const Samples samples = client_->Sample(request);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
@@ -176,33 +176,33 @@ TEST_F(SamplingTest, RandomOrdersAreReportedAndHaveTheirOwnDensity) {
     Rows permuted{.features = 1, .x = {}, .y = {}};
     std::vector<double> values;
     double joint = 0;
-    for (int64_t step = 0; step < samples.targets; ++step) {
-      const int32_t target = samples.order[path * samples.targets + step];
-      ASSERT_GE(target, 0);
-      permuted.x.push_back(targets.x[target]);
-      values.push_back(samples.values[path * samples.targets + target]);
-      joint += samples.log_densities[path * samples.targets + target];
+    for (int64_t step = 0; step < samples.query_rows; ++step) {
+      const int32_t query_row = samples.order[path * samples.query_rows + step];
+      ASSERT_GE(query_row, 0);
+      permuted.x.push_back(query_rows.x[query_row]);
+      values.push_back(samples.values[path * samples.query_rows + query_row]);
+      joint += samples.log_densities[path * samples.query_rows + query_row];
     }
     const auto in_order = client_->LogDensity(MakeLogDensity("dependent", permuted, values));
     ASSERT_TRUE(in_order.ok()) << in_order.status.error_message();
     EXPECT_NEAR(in_order.value.log_densities(0), joint, 2e-4) << "path " << path;
 
-    const auto begin = samples.values.begin() + path * samples.targets;
-    const auto as_given =
-        client_->LogDensity(MakeLogDensity("dependent", targets, {begin, begin + samples.targets}));
+    const auto begin = samples.values.begin() + path * samples.query_rows;
+    const auto as_given = client_->LogDensity(
+        MakeLogDensity("dependent", query_rows, {begin, begin + samples.query_rows}));
     worst_as_given = std::max(worst_as_given, std::abs(as_given.value.log_densities(0) - joint));
   }
   EXPECT_GT(worst_as_given, 1e-2) << "the order makes no difference: nothing was tested";
 }
 
 TEST_F(SamplingTest, AllOrdersAreEquallyLikely) {
-  v1::SampleRequest request = MakeSample("constant", Targets(), 12'000, 12);
-  request.set_order(v1::SampleRequest::RANDOM_PER_PATH);
+  v1::SampleRequest request = MakeSample("constant", QueryRows(), 12'000, 12);
+  request.set_order(v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   const Samples samples = client_->Sample(request);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
   std::map<std::vector<int32_t>, int64_t> counts;
-  for (auto step = samples.order.begin(); step != samples.order.end(); step += kTargets) {
-    ++counts[{step, step + kTargets}];
+  for (auto step = samples.order.begin(); step != samples.order.end(); step += kQueryRows) {
+    ++counts[{step, step + kQueryRows}];
   }
   EXPECT_EQ(counts.size(), 6);
   for (const auto& [order, count] : counts) {
@@ -211,27 +211,28 @@ TEST_F(SamplingTest, AllOrdersAreEquallyLikely) {
 }
 
 TEST_F(SamplingTest, ResultsComeInTheOrderOfTheRowsGiven) {
-  const Rows targets = RandomRows(16, 1, 23);
-  const auto predicted = client_->Predict(MakePredict("certain", targets));
+  const Rows query_rows = RandomRows(16, 1, 23);
+  const auto predicted = client_->Predict(MakePredict("certain", query_rows));
   ASSERT_TRUE(predicted.ok()) << predicted.status.error_message();
-  for (const auto order : {v1::SampleRequest::GIVEN, v1::SampleRequest::RANDOM_PER_PATH}) {
-    v1::SampleRequest request = MakeSample("certain", targets, 20, 13);
+  for (const auto order :
+       {v1::SampleRequest::ORDER_GIVEN, v1::SampleRequest::ORDER_RANDOM_PER_PATH}) {
+    v1::SampleRequest request = MakeSample("certain", query_rows, 20, 13);
     request.set_order(order);
     request.set_include_log_densities(true);
     const Samples samples = client_->Sample(request);
     ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
     for (int64_t path = 0; path < samples.paths; ++path) {
-      // Only the first target of a path is drawn from what Predict sees.
-      const int32_t target = samples.order[path * 16];
-      const double drawn = samples.values[path * 16 + target];
-      EXPECT_NEAR(drawn, predicted.value.means(target), 6 * predicted.value.stds(target));
-      if (order == v1::SampleRequest::GIVEN) {
-        EXPECT_EQ(target, 0);
+      // Only the first query row of a path is drawn from what Predict sees.
+      const int32_t query_row = samples.order[path * 16];
+      const double drawn = samples.values[path * 16 + query_row];
+      EXPECT_NEAR(drawn, predicted.value.means(query_row), 6 * predicted.value.stds(query_row));
+      if (order == v1::SampleRequest::ORDER_GIVEN) {
+        EXPECT_EQ(query_row, 0);
       }
     }
   }
   // Reversed rows give reversed predictions, and these differ.
-  Rows reversed = targets;
+  Rows reversed = query_rows;
   std::reverse(reversed.x.begin(), reversed.x.end());
   const auto backwards = client_->Predict(MakePredict("certain", reversed));
   ASSERT_TRUE(backwards.ok());
@@ -243,16 +244,23 @@ TEST_F(SamplingTest, ResultsComeInTheOrderOfTheRowsGiven) {
   EXPECT_GT(spread, 20 * predicted.value.stds(0));
 }
 
-TEST_F(SamplingTest, SeedZeroPicksOneAndTells) {
-  const v1::SampleRequest unseeded = MakeSample("dependent", Targets(), 50, 0);
+TEST_F(SamplingTest, ZeroIsASeed) {
+  const Samples zero = client_->Sample(MakeSample("dependent", QueryRows(), 50, 0));
+  EXPECT_EQ(zero.summary.seed(), 0);
+  EXPECT_EQ(Difference(zero, client_->Sample(MakeSample("dependent", QueryRows(), 50, 0))), "");
+}
+
+TEST_F(SamplingTest, WithoutASeedTheServerChoosesOne) {
+  v1::SampleRequest unseeded = MakeSample("dependent", QueryRows(), 50, 0);
+  unseeded.clear_seed();
   const Samples first = client_->Sample(unseeded);
   const Samples second = client_->Sample(unseeded);
   ASSERT_TRUE(first.complete() && second.complete());
-  EXPECT_NE(first.summary.seed(), 0);
+  EXPECT_LT(first.summary.seed(), uint64_t{1} << 53);
   EXPECT_NE(first.summary.seed(), second.summary.seed());
   EXPECT_FALSE(SameBits(first, second));
   const Samples again =
-      client_->Sample(MakeSample("dependent", Targets(), 50, first.summary.seed()));
+      client_->Sample(MakeSample("dependent", QueryRows(), 50, first.summary.seed()));
   EXPECT_EQ(Difference(first, again), "");
   EXPECT_EQ(again.summary.seed(), first.summary.seed());
 }
@@ -295,10 +303,10 @@ TEST_F(SamplingTest, LogDensityAveragesOverRandomOrders) {
 
 TEST_F(SamplingTest, NormalisedModelsAnswerInTheUsersUnits) {
   Rows rows = RandomRows(60, 2, 31);
-  Rows targets = RandomRows(6, 2, 32);
+  Rows query_rows = RandomRows(6, 2, 32);
   ASSERT_TRUE(client_->Register("units", rows, "models/scaled").ok());
   // The same data in other units: x' = 3 x + 5, y' = 8 y - 3.
-  Rows other_targets = targets;
+  Rows other_targets = query_rows;
   for (double& x : rows.x) x = 3 * x + 5;
   for (double& x : other_targets.x) x = 3 * x + 5;
   for (double& y : rows.y) y = 8 * y - 3;
@@ -306,7 +314,7 @@ TEST_F(SamplingTest, NormalisedModelsAnswerInTheUsersUnits) {
 
   // The table in other units is another table, so its random numbers are others; but what was drawn
   // for the one has the same density in the other.
-  v1::SampleRequest request = MakeSample("units", targets, 30, 14);
+  v1::SampleRequest request = MakeSample("units", query_rows, 30, 14);
   request.set_include_log_densities(true);
   const Samples samples = client_->Sample(request);
   ASSERT_TRUE(samples.complete());
@@ -322,11 +330,11 @@ TEST_F(SamplingTest, NormalisedModelsAnswerInTheUsersUnits) {
         << i;
   }
 
-  v1::PredictRequest predict = MakePredict("units", targets);
+  v1::PredictRequest predict = MakePredict("units", query_rows);
   for (const double q : {0.1, 0.5, 0.9}) predict.add_quantiles(q);
   const auto prediction = client_->Predict(predict);
   predict.set_context("contexts/other-units");
-  *predict.mutable_targets() = FeatureTable(other_targets);
+  *predict.mutable_rows() = FeatureTable(other_targets);
   const auto other_prediction = client_->Predict(predict);
   ASSERT_TRUE(prediction.ok() && other_prediction.ok());
   for (int t = 0; t < 6; ++t) {

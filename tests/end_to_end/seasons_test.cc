@@ -24,14 +24,14 @@ using ::testing::HasSubstr;
 using Header = v1::RegisterContextHeader;
 
 constexpr int kRows = 96;
-constexpr int kTargets = 24;
+constexpr int kQueryRows = 24;
 
 // A season of 12 months that is no sine, a trend, and noise with a standard deviation of 0.2.
 struct Series {
   Series() {
     std::mt19937_64 random(1);
     std::normal_distribution<double> normal;
-    for (int i = 0; i < kRows + kTargets; ++i) {
+    for (int i = 0; i < kRows + kQueryRows; ++i) {
       const double angle = 2 * std::numbers::pi * i / 12;
       month.push_back(2001 + i);
       y.push_back(2 * std::sin(angle) + std::cos(2 * angle) + 0.01 * i + 0.2 * normal(random));
@@ -52,7 +52,7 @@ struct Series {
     table.mutable_columns(1)->set_name("y");
     return table;
   }
-  v1::Table Targets() const { return Part(month, kRows, kRows + kTargets); }
+  v1::Table QueryRows() const { return Part(month, kRows, kRows + kQueryRows); }
   std::vector<double> Known() const { return {y.begin() + kRows, y.end()}; }
 
   std::vector<double> month;
@@ -80,7 +80,7 @@ class SeasonsTest : public ::testing::Test {
   double LogDensity(const std::string& id) const {
     v1::LogDensityRequest request;
     request.set_context(absl::StrCat("contexts/", id));
-    *request.mutable_targets() = series_.Targets();
+    *request.mutable_rows() = series_.QueryRows();
     const std::vector<double> known = series_.Known();
     request.mutable_values()->Add(known.begin(), known.end());
     const auto reply = client_->LogDensity(request);
@@ -91,7 +91,7 @@ class SeasonsTest : public ::testing::Test {
   Samples Draw(const std::string& id) const {
     v1::SampleRequest request;
     request.set_context(absl::StrCat("contexts/", id));
-    *request.mutable_targets() = series_.Targets();
+    *request.mutable_rows() = series_.QueryRows();
     request.set_path_count(64);
     request.set_seed(7);
     Samples samples = client_->Sample(request);
@@ -103,14 +103,14 @@ class SeasonsTest : public ::testing::Test {
   double ErrorOf(const Samples& samples) const {
     const std::vector<double> known = series_.Known();
     double squares = 0;
-    for (int64_t t = 0; t < samples.targets; ++t) {
+    for (int64_t t = 0; t < samples.query_rows; ++t) {
       double mean = 0;
       for (int64_t path = 0; path < samples.paths; ++path) {
-        mean += samples.values[path * samples.targets + t] / static_cast<double>(samples.paths);
+        mean += samples.values[path * samples.query_rows + t] / static_cast<double>(samples.paths);
       }
       squares += (mean - known[t]) * (mean - known[t]);
     }
-    return std::sqrt(squares / static_cast<double>(samples.targets));
+    return std::sqrt(squares / static_cast<double>(samples.query_rows));
   }
 
   const TempFolder folder_;
@@ -122,13 +122,13 @@ class SeasonsTest : public ::testing::Test {
 TEST_F(SeasonsTest, DrawsFollowTheSeasonUnlessItIsNotSought) {
   const v1::RegisterContextResponse told = Register("told", Header::SEASONS_UNSPECIFIED);
   ASSERT_EQ(told.warnings_size(), 1);
-  EXPECT_EQ(told.warnings(0).reason(), v1::Warning::SEASON);
+  EXPECT_EQ(told.warnings(0).reason(), v1::Warning::REASON_SEASON);
   EXPECT_EQ(told.warnings(0).column(), "month_number");
   EXPECT_THAT(told.warnings(0).message(), HasSubstr("a season of 12 steps"));
   EXPECT_EQ(told.context().features_size(), 1);
   EXPECT_EQ(told.context().features(0).season_steps(), 12);
 
-  const v1::RegisterContextResponse alone = Register("alone", Header::NOT_SOUGHT);
+  const v1::RegisterContextResponse alone = Register("alone", Header::SEASONS_OFF);
   EXPECT_EQ(alone.warnings_size(), 0);
   EXPECT_EQ(alone.context().features(0).season_steps(), 0);
   EXPECT_NE(alone.context().digest(), told.context().digest());
@@ -140,8 +140,8 @@ TEST_F(SeasonsTest, DrawsFollowTheSeasonUnlessItIsNotSought) {
 }
 
 TEST_F(SeasonsTest, SurvivesARestartWithTheSameBits) {
-  const std::string digest = Register("told", Header::SOUGHT).context().digest();
-  Register("alone", Header::NOT_SOUGHT);
+  const std::string digest = Register("told", Header::SEASONS_ON).context().digest();
+  Register("alone", Header::SEASONS_OFF);
   const Samples told = Draw("told");
   const Samples alone = Draw("alone");
   server_->Terminate();
@@ -153,10 +153,10 @@ TEST_F(SeasonsTest, SurvivesARestartWithTheSameBits) {
 
   // What is registered again is compared with all that was asked.
   EXPECT_TRUE(client_->Register("told", series_.Context(), "y").value.already_registered());
-  EXPECT_TRUE(client_->Register("alone", series_.Context(), "y", Header::NOT_SOUGHT)
+  EXPECT_TRUE(client_->Register("alone", series_.Context(), "y", Header::SEASONS_OFF)
                   .value.already_registered());
   EXPECT_EQ(
-      client_->Register("told", series_.Context(), "y", Header::NOT_SOUGHT).status.error_code(),
+      client_->Register("told", series_.Context(), "y", Header::SEASONS_OFF).status.error_code(),
       grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(client_->Get("told").value.digest(), digest);
 }

@@ -290,15 +290,15 @@ TEST_F(SecurityTest, WhatIsAnothersLooksLikeNothing) {
   const Rows rows = RandomRows(100, 3, 1);
   ASSERT_TRUE(acme.Register("theirs", rows).ok());
   ASSERT_TRUE(acme.Warm("theirs").ok());
-  const Rows targets = RandomRows(2, 3, 2);
+  const Rows query_rows = RandomRows(2, 3, 2);
   const std::vector<std::function<grpc::Status(const std::string&)>> calls = {
       [&](const std::string& id) { return zeta.Get(id).status; },
       [&](const std::string& id) { return zeta.Delete(id); },
       [&](const std::string& id) { return zeta.Warm(id).status; },
-      [&](const std::string& id) { return zeta.Predict(MakePredict(id, targets)).status; },
-      [&](const std::string& id) { return zeta.Sample(MakeSample(id, targets, 2, 1)).status; },
+      [&](const std::string& id) { return zeta.Predict(MakePredict(id, query_rows)).status; },
+      [&](const std::string& id) { return zeta.Sample(MakeSample(id, query_rows, 2, 1)).status; },
       [&](const std::string& id) {
-        return zeta.LogDensity(MakeLogDensity(id, targets, {1, 2})).status;
+        return zeta.LogDensity(MakeLogDensity(id, query_rows, {1, 2})).status;
       },
   };
   for (const auto& call : calls) {
@@ -313,7 +313,7 @@ TEST_F(SecurityTest, WhatIsAnothersLooksLikeNothing) {
   }
   EXPECT_TRUE(zeta.List().value.empty());
   EXPECT_EQ(acme.List().value.size(), 1);
-  EXPECT_TRUE(acme.Predict(MakePredict("theirs", targets)).ok());
+  EXPECT_TRUE(acme.Predict(MakePredict("theirs", query_rows)).ok());
 }
 
 // Asked in turn, in a random order, so that whatever else goes on slows both alike. What the
@@ -372,8 +372,8 @@ TEST_F(SecurityTest, TenantsShareNothing) {
   EXPECT_EQ(second.value.context().digest(), first.value.context().digest());
   EXPECT_TRUE(Eventually([&] { return Page().Value("chorale_dataset_bytes") == 2 * bytes; }));
   ASSERT_TRUE(acme.Warm("data").ok());
-  EXPECT_EQ(acme.Get("data").value.state(), v1::Context::RESIDENT);
-  EXPECT_NE(zeta.Get("data").value.state(), v1::Context::RESIDENT);
+  EXPECT_EQ(acme.Get("data").value.state(), v1::Context::STATE_RESIDENT);
+  EXPECT_NE(zeta.Get("data").value.state(), v1::Context::STATE_RESIDENT);
   EXPECT_TRUE(zeta.Delete("data").ok());
   EXPECT_TRUE(acme.Predict(MakePredict("data", RandomRows(2, 3, 2))).ok());
   // A name in use elsewhere is free here, for any content.

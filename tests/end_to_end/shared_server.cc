@@ -30,7 +30,7 @@ std::unique_ptr<SharedServer> SharedServer::Start(std::vector<std::string> flags
 v1::SampleRequest SharedServer::ShortSession() {
   v1::SampleRequest request = MakeSample("data", RandomRows(40, 3, 2), 100, 5);
   request.set_include_log_densities(true);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   return request;
 }
 
@@ -38,7 +38,7 @@ v1::SampleRequest SharedServer::ShortSession() {
 v1::SampleRequest SharedServer::LongSession() {
   v1::SampleRequest request = MakeSample("data", RandomRows(kSanitized ? 400 : 800, 3, 3), 256, 6);
   request.set_include_log_densities(true);
-  request.set_beyond_buffer(v1::WRAP);
+  request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   return request;
 }
 

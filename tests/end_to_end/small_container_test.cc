@@ -29,16 +29,16 @@ std::string DefaultModel() { return absl::StrCat(CHORALE_SOURCE_DIR, "/models/de
 // Registers so many tables and draws from each.
 void UseTables(const ServerProcess& server, int tables) {
   const ApiClient client(server.address());
-  const Rows targets = RandomRows(4, 3, 1);
+  const Rows query_rows = RandomRows(4, 3, 1);
   for (int i = 0; i < tables; ++i) {
     const std::string name = absl::StrCat("table-", i);
     const auto registered = client.Register(name, RandomRows(kRows, 3, 10 + i));
     ASSERT_TRUE(registered.ok()) << name << ": " << registered.status.error_message();
-    const Samples samples = client.Sample(MakeSample(name, targets, /*paths=*/8, /*seed=*/1));
+    const Samples samples = client.Sample(MakeSample(name, query_rows, /*paths=*/8, /*seed=*/1));
     ASSERT_TRUE(samples.complete()) << name << ": " << samples.status.error_message();
   }
   // The first one has made room, and comes back.
-  EXPECT_TRUE(client.Sample(MakeSample("table-0", targets, 8, 1)).complete());
+  EXPECT_TRUE(client.Sample(MakeSample("table-0", query_rows, 8, 1)).complete());
 }
 
 class SmallContainerTest : public ::testing::Test {

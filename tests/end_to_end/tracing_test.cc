@@ -78,7 +78,7 @@ TEST_F(TracingTest, ASampleCallIsOneTraceAndItsLineNamesIt) {
   EXPECT_THAT(
       LineOf("the-call"),
       AllOf(HasSubstr("method=Sample code=OK"), HasSubstr(absl::StrCat("trace_id=", kTrace)),
-            HasSubstr("tenant=default context=data client=host:127.0.0.1 paths=5 targets=6"),
+            HasSubstr("tenant=default context=data client=host:127.0.0.1 paths=5 query_rows=6"),
             HasSubstr("values=30"), HasSubstr("model=golden_tiny rows=50"),
             HasSubstr("queue_seconds="), HasSubstr("encode_seconds="),
             HasSubstr("first_step_seconds=")));

@@ -31,8 +31,8 @@ class UnitsTest : public ::testing::Test {
   }
 
   // Means, standard deviations, quantiles and mixtures.
-  std::vector<double> Answers(const std::string& id, const Rows& targets) const {
-    v1::PredictRequest request = MakePredict(id, targets);
+  std::vector<double> Answers(const std::string& id, const Rows& query_rows) const {
+    v1::PredictRequest request = MakePredict(id, query_rows);
     for (const double q : {1e-6, 0.3, 1 - 1e-6}) request.add_quantiles(q);
     request.set_include_mixtures(true);
     const auto predicted = client_->Predict(request);
@@ -47,8 +47,8 @@ class UnitsTest : public ::testing::Test {
   }
 
   // The random numbers of another table are others, and its unit makes it another.
-  std::vector<double> SampledValues(const std::string& id, const Rows& targets) const {
-    const Samples samples = client_->Sample(MakeSample(id, targets, 20, 7));
+  std::vector<double> SampledValues(const std::string& id, const Rows& query_rows) const {
+    const Samples samples = client_->Sample(MakeSample(id, query_rows, 20, 7));
     EXPECT_TRUE(samples.complete()) << samples.status.error_message();
     return samples.values;
   }
@@ -76,12 +76,12 @@ TEST_F(UnitsTest, AnswersAreTheSameInEveryUnit) {
   for (size_t i = 1; i < one_feature.x.size(); i += 2) one_feature.x[i] = 5;
   const std::vector<Rows> tables = {RandomRows(30, 2, 1), Constant(RandomRows(30, 2, 1), -7),
                                     RandomRows(1, 2, 2), one_feature};
-  const Rows targets = RandomRows(4, 2, 9);
+  const Rows query_rows = RandomRows(4, 2, 9);
   int number = 0;
   for (const Rows& table : tables) {
     const std::string id = absl::StrCat("units-", number++);
     ASSERT_TRUE(client_->Register(id, table).ok());
-    const std::vector<double> expected = Answers(id, targets);
+    const std::vector<double> expected = Answers(id, query_rows);
     for (const int exponent : {-1000, -10, 10, 860}) {
       SCOPED_TRACE(absl::StrCat("table ", number - 1, " in units of 2^", -exponent));
       const double unit = std::ldexp(1, exponent);
@@ -89,7 +89,7 @@ TEST_F(UnitsTest, AnswersAreTheSameInEveryUnit) {
       const std::string scaled = absl::StrCat(id, ".", exponent + 2000);
       const auto registered = client_->Register(scaled, InUnits(table, x_unit, unit));
       ASSERT_TRUE(registered.ok()) << registered.status.error_message();
-      std::vector<double> answers = Answers(scaled, InUnits(targets, x_unit, 1));
+      std::vector<double> answers = Answers(scaled, InUnits(query_rows, x_unit, 1));
       ASSERT_EQ(answers.size(), expected.size());
       for (size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i] / unit, expected[i]) << i;
     }
@@ -97,7 +97,7 @@ TEST_F(UnitsTest, AnswersAreTheSameInEveryUnit) {
 }
 
 TEST_F(UnitsTest, AnswersAreFiniteOrTheTableIsRefused) {
-  const Rows targets = RandomRows(4, 2, 9);
+  const Rows query_rows = RandomRows(4, 2, 9);
   int number = 0;
   int refused = 0;
   for (const double magnitude :
@@ -119,10 +119,10 @@ TEST_F(UnitsTest, AnswersAreFiniteOrTheTableIsRefused) {
         EXPECT_THAT(registered.status.error_message(), HasSubstr("rows.columns[\"y\"]"));
         continue;
       }
-      for (const double answer : Answers(id, targets)) EXPECT_TRUE(std::isfinite(answer));
-      for (const double value : SampledValues(id, targets)) EXPECT_TRUE(std::isfinite(value));
+      for (const double answer : Answers(id, query_rows)) EXPECT_TRUE(std::isfinite(answer));
+      for (const double value : SampledValues(id, query_rows)) EXPECT_TRUE(std::isfinite(value));
       v1::LogDensityRequest density =
-          MakeLogDensity(id, targets, std::vector<double>(4, table.y[0]));
+          MakeLogDensity(id, query_rows, std::vector<double>(4, table.y[0]));
       const auto reply = client_->LogDensity(density);
       ASSERT_TRUE(reply.ok()) << reply.status.error_message();
       EXPECT_TRUE(std::isfinite(reply.value.log_densities(0)));

@@ -116,8 +116,8 @@ class WideModelsTest : public ::testing::Test {
     Draw("narrow", 5);
     const PrometheusPage page = Page();
     EXPECT_TRUE(page.Has("chorale_model_info", "model=\"golden_tiny\""));
-    EXPECT_EQ(page.Value("chorale_model_left_out", "model=\"wide\""), 1);
-    EXPECT_EQ(page.Value("chorale_model_left_out"), 1);  // no other
+    EXPECT_EQ(page.Value("chorale_model_skipped", "model=\"wide\""), 1);
+    EXPECT_EQ(page.Value("chorale_model_skipped"), 1);  // no other
   }
 
   const TempFolder folder_;
@@ -130,14 +130,14 @@ class WideModelsTest : public ::testing::Test {
 TEST_F(WideModelsTest, AreServedBesideOthersAndRepeatTheirBits) {
   Start({narrow_, wide_}, kStandIn);
   ASSERT_NE(client_, nullptr);
-  EXPECT_THAT(Listed(), ElementsAre("models/golden_tiny fused *", "models/wide wide"));
+  EXPECT_THAT(Listed(), ElementsAre("models/golden_tiny fused *", "models/wide unfused"));
   EXPECT_TRUE(Eventually([&] { return Count(" serving ") == 1; }));
   // A model is said to be loaded once it is known to be served, by the backend that was opened.
-  EXPECT_THAT(
-      LinesWith({"backend_opened", "model_loaded", "model_skipped", " serving "}),
-      ElementsAre(HasSubstr("backend_opened"),
-                  AllOf(HasSubstr("model=golden_tiny"), EndsWith(" form=fused")),
-                  AllOf(HasSubstr("model=wide"), EndsWith(" form=wide")), HasSubstr(" serving ")));
+  EXPECT_THAT(LinesWith({"backend_opened", "model_loaded", "model_skipped", " serving "}),
+              ElementsAre(HasSubstr("backend_opened"),
+                          AllOf(HasSubstr("model=golden_tiny"), EndsWith(" form=fused")),
+                          AllOf(HasSubstr("model=wide"), EndsWith(" form=unfused")),
+                          HasSubstr(" serving ")));
   ASSERT_TRUE(Register("narrow", "").ok());
   ASSERT_TRUE(Register("wide", "models/wide").ok());
   const Samples alone = Draw("wide", 7);
@@ -185,14 +185,14 @@ TEST_F(WideModelsTest, AreServedByAReloadOnceTheLibraryIsThere) {
   server_->Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return Count("info reloaded") == 1; })) << server_->log();
   EXPECT_EQ(Count("model_skipped model=wide"), 2);
-  EXPECT_EQ(Page().Value("chorale_model_left_out", "model=\"wide\""), 1);
+  EXPECT_EQ(Page().Value("chorale_model_skipped", "model=\"wide\""), 1);
   const Samples narrow = Draw("narrow", 7);
 
   fs::copy_file(kStandIn, library);
   server_->Signal(SIGHUP);
   EXPECT_TRUE(Eventually([&] { return Count("info reloaded") == 2; })) << server_->log();
-  EXPECT_THAT(Listed(), ElementsAre("models/golden_tiny fused", "models/wide wide *"));
-  EXPECT_FALSE(Page().Has("chorale_model_left_out"));
+  EXPECT_THAT(Listed(), ElementsAre("models/golden_tiny fused", "models/wide unfused *"));
+  EXPECT_FALSE(Page().Has("chorale_model_skipped"));
   ASSERT_TRUE(Register("wide", "").ok());
   const Samples drawn = Draw("wide", 7);
   EXPECT_EQ(Difference(Draw("wide", 7), drawn), "");

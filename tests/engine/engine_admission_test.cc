@@ -17,17 +17,17 @@ class EngineAdmissionTest : public EngineFixture {
     Register("c");
     MakeResident("c");
   }
-  // A buffer pool that holds exactly one tile of 4 paths and 16 targets.
+  // A buffer pool that holds exactly one tile of 4 paths and 16 query rows.
   void StartWithOneBuffer() {
     backend_options_.buffer_pool_bytes = 4 * 16 * 64;
     Start();
   }
-  std::shared_ptr<SampleRecorder> Draw(int64_t paths, int64_t targets,
+  std::shared_ptr<SampleRecorder> Draw(int64_t paths, int64_t query_rows,
                                        std::shared_ptr<Call>* call = nullptr,
                                        absl::Time deadline = absl::InfiniteFuture()) {
     auto recorder = std::make_shared<SampleRecorder>();
     auto started = engine_->Sample({.tenant = kTenant, .deadline = deadline},
-                                   SampleOf("c", paths, targets), recorder);
+                                   SampleOf("c", paths, query_rows), recorder);
     if (call != nullptr) *call = started;
     return recorder;
   }
@@ -350,7 +350,7 @@ TEST_F(EngineAdmissionTest, ResultsDoNotDependOnCompany) {
 }
 
 TEST_F(EngineAdmissionTest, PredictionsWaitForBufferMemoryToo) {
-  backend_options_.rows_bytes_per_target = 64;
+  backend_options_.rows_bytes_per_row = 64;
   backend_options_.predict_bytes_per_row = 64;
   backend_options_.buffer_pool_bytes = 300 * 64 + 128 * 64;  // 300 rows and one piece of them
   Start();

@@ -33,7 +33,7 @@ TEST_F(EngineContextsTest, RegisterDescribesTheContext) {
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->outcome, PutOutcome::kCreated);
   EXPECT_EQ(first->context.resident_bytes, 640);
-  EXPECT_EQ(first->context.state, ContextState::kEvicted);
+  EXPECT_EQ(first->context.state, ContextState::kNotResident);
   EXPECT_EQ(first->context.record.model, "model");
   EXPECT_EQ(first->context.record.rows, 10);
   EXPECT_EQ(first->context.record.columns.size(), 2u);
@@ -96,7 +96,7 @@ TEST_F(EngineContextsTest, StateFollowsTheEncoding) {
   StartEngine();
   Register("c");
   Register("other");
-  EXPECT_EQ(StateOf("c"), ContextState::kEvicted);
+  EXPECT_EQ(StateOf("c"), ContextState::kNotResident);
   backend_.CloseGate();
   Answer<ContextInfo> answer;
   engine_->Warm(call_, {"c"}, answer.callback());
@@ -109,7 +109,7 @@ TEST_F(EngineContextsTest, StateFollowsTheEncoding) {
   EXPECT_EQ(info->resident_bytes, 640);
   EXPECT_EQ(engine_->Stats().resident_contexts, 1);
   MakeResident("other");
-  EXPECT_EQ(StateOf("c"), ContextState::kEvicted);
+  EXPECT_EQ(StateOf("c"), ContextState::kNotResident);
   EXPECT_EQ(engine_->Stats().resident_bytes, 640);
 }
 
@@ -120,7 +120,7 @@ TEST_F(EngineContextsTest, TheLeastRecentlyUsedGoesFirst) {
   EXPECT_TRUE(Draw("a").ok());
   MakeResident("c");
   EXPECT_EQ(StateOf("a"), ContextState::kResident);
-  EXPECT_EQ(StateOf("b"), ContextState::kEvicted);
+  EXPECT_EQ(StateOf("b"), ContextState::kNotResident);
   EXPECT_EQ(StateOf("c"), ContextState::kResident);
   EXPECT_EQ(metrics_.evictions, 1);
   EXPECT_EQ(backend_.released_context_bytes, 640);
@@ -145,7 +145,7 @@ TEST_F(EngineContextsTest, PinnedContextsStayAndTheNextOneWaitsForThem) {
   calls[1]->Acknowledge(8);
   EXPECT_TRUE(third.Wait().ok());
   EXPECT_EQ(StateOf("a"), ContextState::kResident);
-  EXPECT_EQ(StateOf("b"), ContextState::kEvicted);
+  EXPECT_EQ(StateOf("b"), ContextState::kNotResident);
   EXPECT_EQ(metrics_.evictions, 1);
   EXPECT_FALSE(recorders[0]->is_done());
   calls[0]->Acknowledge(8);
@@ -179,7 +179,7 @@ TEST_F(EngineContextsTest, AnEvictedContextIsEncodedAgainWithTheSameResult) {
   ASSERT_TRUE(first->Wait().ok());
   MakeResident("b");
   MakeResident("c");
-  ASSERT_EQ(StateOf("a"), ContextState::kEvicted);
+  ASSERT_EQ(StateOf("a"), ContextState::kNotResident);
   auto second = std::make_shared<SampleRecorder>();
   engine_->Sample(call_, SampleOf("a", 5, 5), second);
   ASSERT_TRUE(second->Wait().ok());
@@ -286,9 +286,9 @@ TEST_F(EngineContextsTest, BadRequestsCostNoRead) {
   Register("c");
   SampleRequest too_long = SampleOf("c", 1, 17);
   SampleRequest unknown_column = SampleOf("c", 1, 3);
-  unknown_column.targets.columns[1].name = "z";
+  unknown_column.query_rows.columns[1].name = "z";
   SampleRequest infinite = SampleOf("c", 1, 3);
-  infinite.targets.columns[0].numbers[2] = std::numeric_limits<double>::infinity();
+  infinite.query_rows.columns[0].numbers[2] = std::numeric_limits<double>::infinity();
   LogDensityRequest bad_value = DensityOf("c", 2, 2);
   bad_value.y[3] = std::nan("");
   PredictRequest bad_quantile = PredictOf("c", 2);
@@ -304,9 +304,9 @@ TEST_F(EngineContextsTest, BadRequestsCostNoRead) {
     Answer<PredictResult> predict;
     engine_->Predict(call_, bad_quantile, predict.callback());
     return [samples, density, predict]() mutable {
-      EXPECT_EQ(ErrorField(samples[0]->Wait()), "targets");
-      EXPECT_EQ(ErrorField(samples[1]->Wait()), "targets.columns[\"z\"]");
-      EXPECT_EQ(ErrorField(samples[2]->Wait()), "targets.columns[\"a\"].numeric.values[2]");
+      EXPECT_EQ(ErrorField(samples[0]->Wait()), "rows");
+      EXPECT_EQ(ErrorField(samples[1]->Wait()), "rows.columns[\"z\"]");
+      EXPECT_EQ(ErrorField(samples[2]->Wait()), "rows.columns[\"a\"].numeric.values[2]");
       EXPECT_EQ(ErrorField(density.Wait().status()), "values[3]");
       EXPECT_EQ(ErrorField(predict.Wait().status()), "quantiles[0]");
     };
@@ -360,7 +360,7 @@ TEST_F(EngineContextsTest, AnEvictedContextComesBackFromTheHost) {
   EXPECT_EQ(metrics_.restores, 1);
   EXPECT_EQ(metrics_.evictions, 2);
   EXPECT_EQ(engine_->GetContext(kTenant, "a")->state, ContextState::kResident);
-  EXPECT_EQ(engine_->GetContext(kTenant, "b")->state, ContextState::kEvicted);
+  EXPECT_EQ(engine_->GetContext(kTenant, "b")->state, ContextState::kNotResident);
   EXPECT_TRUE(engine_->DeleteContext(kTenant, "b").ok());
   EXPECT_TRUE(Draw("c").ok());
   EXPECT_EQ(metrics_.encodings, 3);

@@ -66,11 +66,11 @@ class EngineCpuTest : public ::testing::Test {
   }
 
   // A Sample that is over.
-  std::shared_ptr<SampleRecorder> Sample(const std::string& context, int64_t targets, int64_t paths,
-                                         uint64_t seed) {
+  std::shared_ptr<SampleRecorder> Sample(const std::string& context, int64_t query_rows,
+                                         int64_t paths, uint64_t seed) {
     SampleRequest request;
     request.context = context;
-    request.targets = MakeTargets(targets);
+    request.query_rows = MakeTargets(query_rows);
     request.paths = paths;
     request.seed = seed;
     auto recorder = std::make_shared<SampleRecorder>();
@@ -107,7 +107,7 @@ class EngineCpuTest : public ::testing::Test {
     std::vector<double> answers = Sample(context, 5, 20, 9)->ByTarget(20, 5);
     LogDensityRequest density;
     density.context = context;
-    density.targets = MakeTargets(5);
+    density.query_rows = MakeTargets(5);
     density.vectors = 2;
     density.y = {5, 6, 7, 8, 9, 9, 8, 7, 6, 5};
     for (const double value : Density(density).log_density) answers.push_back(value);
@@ -121,7 +121,7 @@ class EngineCpuTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-// By the trapezoidal rule over the first target's y; targets are z-scored, so a missing Jacobian
+// By the trapezoidal rule over the first query row's y; values are z-scored, so a missing Jacobian
 // shows as a factor of the context's standard deviation.
 TEST_F(EngineCpuTest, DensitiesIntegrateToOneInTheUsersUnits) {
   StartEngine(2);
@@ -131,7 +131,7 @@ TEST_F(EngineCpuTest, DensitiesIntegrateToOneInTheUsersUnits) {
   const double step = (high - low) / (kPoints - 1);
   LogDensityRequest request;
   request.context = "c0";
-  request.targets = MakeTargets(1);
+  request.query_rows = MakeTargets(1);
   request.vectors = kPoints;
   for (int64_t i = 0; i < kPoints; ++i) request.y.push_back(low + step * static_cast<double>(i));
   const LogDensityResult result = Density(request);
@@ -146,7 +146,7 @@ TEST_F(EngineCpuTest, DensitiesIntegrateToOneInTheUsersUnits) {
 
   PredictRequest predict;
   predict.context = "c0";
-  predict.targets = request.targets;
+  predict.query_rows = request.query_rows;
   Answer<PredictResult> answer;
   engine_->Predict({.tenant = kTenant}, predict, answer.callback());
   const auto prediction = answer.Wait();
@@ -168,7 +168,7 @@ TEST_F(EngineCpuTest, UnitsOfAModelWhoseAnswerIsKnown) {
 
   LogDensityRequest request;
   request.context = "c";
-  request.targets = MakeTargets(3);
+  request.query_rows = MakeTargets(3);
   request.vectors = 1;
   request.y = {6, 7.5, 10};
   request.want_mixtures = true;
@@ -184,7 +184,7 @@ TEST_F(EngineCpuTest, UnitsOfAModelWhoseAnswerIsKnown) {
 
   SampleRequest sample;
   sample.context = "c";
-  sample.targets = request.targets;
+  sample.query_rows = request.query_rows;
   sample.paths = 4000;
   sample.seed = 3;
   auto recorder = std::make_shared<SampleRecorder>();
@@ -288,7 +288,7 @@ TEST_F(EngineCpuTest, LongWorkTakesManyTicks) {
 
   LogDensityRequest density;
   density.context = "large";
-  density.targets = MakeTargets(500);
+  density.query_rows = MakeTargets(500);
   density.vectors = 2;
   density.y.assign(1'000, 7.0);
   density.beyond_buffer = BeyondBuffer::kWrap;
@@ -297,7 +297,7 @@ TEST_F(EngineCpuTest, LongWorkTakesManyTicks) {
 
   PredictRequest predict;
   predict.context = "large";
-  predict.targets = density.targets;
+  predict.query_rows = density.query_rows;
   Answer<PredictResult> predicted;
   engine_->Predict({.tenant = kTenant}, predict, predicted.callback());
   ASSERT_TRUE(predicted.Wait().ok());
@@ -310,11 +310,11 @@ TEST_F(EngineCpuTest, LongWorkTakesManyTicks) {
 TEST_F(EngineCpuTest, WorkTakesTheFlopsThatWereEstimated) {
   StartEngine(2);
   constexpr int64_t kRows = 300;
-  constexpr int64_t kTargets = 7;
+  constexpr int64_t kQueryRows = 7;
   ASSERT_TRUE(engine_->Register(kTenant, "c", "", MakeDataset(kRows)).ok());
   SampleRequest sample;
   sample.context = "c";
-  sample.targets = MakeTargets(kTargets);
+  sample.query_rows = MakeTargets(kQueryRows);
   sample.paths = 70;  // two tiles
   auto recorder = std::make_shared<SampleRecorder>();
   engine_->Sample({.tenant = kTenant}, sample, recorder);
@@ -322,14 +322,14 @@ TEST_F(EngineCpuTest, WorkTakesTheFlopsThatWereEstimated) {
 
   LogDensityRequest density;
   density.context = "c";
-  density.targets = sample.targets;
+  density.query_rows = sample.query_rows;
   density.vectors = 70;
-  density.y.assign(70 * kTargets, 7.0);
+  density.y.assign(70 * kQueryRows, 7.0);
   Density(density);
 
   PredictRequest predict;
   predict.context = "c";
-  predict.targets = MakeTargets(200);
+  predict.query_rows = MakeTargets(200);
   Answer<PredictResult> predicted;
   engine_->Predict({.tenant = kTenant}, predict, predicted.callback());
   ASSERT_TRUE(predicted.Wait().ok());
@@ -340,14 +340,14 @@ TEST_F(EngineCpuTest, WorkTakesTheFlopsThatWereEstimated) {
     EXPECT_NEAR(metrics_.flops(kind) / estimate, 1, tolerance) << static_cast<int>(kind);
   };
   expect_near(WorkKind::kEncode, EncodeFlops(config, kRows), 0.35);  // and the row encoder's
-  expect_near(WorkKind::kDecode, DecodeFlops(config, 70, kRows, 0, kTargets), 1e-9);
-  expect_near(WorkKind::kDensity, DensityFlops(config, kRows, kTargets, 70), 0.35);
+  expect_near(WorkKind::kDecode, DecodeFlops(config, 70, kRows, 0, kQueryRows), 1e-9);
+  expect_near(WorkKind::kDensity, DensityFlops(config, kRows, kQueryRows, 70), 0.35);
   expect_near(WorkKind::kPredict, PredictFlops(config, kRows, 200), 0.35);
   EXPECT_GT(metrics_.flops(WorkKind::kRows), 0);
-  EXPECT_EQ(metrics_.values_of(WorkKind::kDecode), 70 * kTargets);
-  EXPECT_EQ(metrics_.values_of(WorkKind::kDensity), 70 * kTargets);
+  EXPECT_EQ(metrics_.values_of(WorkKind::kDecode), 70 * kQueryRows);
+  EXPECT_EQ(metrics_.values_of(WorkKind::kDensity), 70 * kQueryRows);
   EXPECT_EQ(metrics_.values_of(WorkKind::kPredict), 200);
-  EXPECT_EQ(metrics_.values_of("tenant/" + model_.name), 2 * 70 * kTargets + 200);
+  EXPECT_EQ(metrics_.values_of("tenant/" + model_.name), 2 * 70 * kQueryRows + 200);
   EXPECT_EQ(metrics_.encoded_rows, kRows);
   // All of the ticks' time is somebody's.
   EXPECT_NEAR(absl::FDivDuration(metrics_.engine_time(kTenant), metrics_.tick_time()), 1, 1e-6);
@@ -360,7 +360,7 @@ TEST_F(EngineCpuTest, TheBacklogIsWhatAcceptedRequestsStillAskFor) {
   RegisterFour();
   SampleRequest sample;
   sample.context = "c0";
-  sample.targets = MakeTargets(20);
+  sample.query_rows = MakeTargets(20);
   sample.beyond_buffer = BeyondBuffer::kWrap;
   sample.paths = 70;
   auto recorder = std::make_shared<SampleRecorder>();

@@ -22,7 +22,7 @@ namespace {
 constexpr char kTenant[] = "tenant";
 constexpr int64_t kContexts = 3;
 constexpr int64_t kPaths = 9;
-constexpr int64_t kTargets = 3;
+constexpr int64_t kQueryRows = 3;
 
 int64_t RowsOf(int64_t context) { return 40 + 50 * context; }
 std::string NameOf(int64_t context) { return absl::StrCat("c", context); }
@@ -33,13 +33,13 @@ class Calls {
   Calls(int64_t context, Engine& engine) {
     const auto fill = [&](RequestBase& request) {
       request.context = NameOf(context);
-      request.targets = MakeTargets(kTargets);
+      request.query_rows = MakeTargets(kQueryRows);
     };
     SampleRequest sample;
     fill(sample);
     sample.paths = kPaths;
     sample.seed = 3;
-    sample.order = TargetOrder::kRandomPerPath;
+    sample.order = RowOrder::kRandomPerPath;
     engine.Sample({.tenant = kTenant}, sample, samples_);
     LogDensityRequest density;
     fill(density);
@@ -49,13 +49,13 @@ class Calls {
     engine.LogDensity({.tenant = kTenant}, density, densities_.callback());
     PredictRequest predict;
     fill(predict);
-    predict.targets = MakeTargets(200);
+    predict.query_rows = MakeTargets(200);
     engine.Predict({.tenant = kTenant}, predict, predictions_.callback());
   }
 
   std::vector<double> Wait() {
     EXPECT_TRUE(samples_->Wait().ok());
-    std::vector<double> numbers = samples_->ByTarget(kPaths, kTargets);
+    std::vector<double> numbers = samples_->ByTarget(kPaths, kQueryRows);
     const auto append = [&](const std::vector<double>& more) {
       numbers.insert(numbers.end(), more.begin(), more.end());
     };
@@ -94,7 +94,7 @@ class EngineCudaTest : public ::testing::Test {
     largest_context_ = (*backend)->ContextBytes(model_.config, RowsOf(kContexts - 1));
     largest_encoding_ = (*backend)->EncodeBytes(model_.config, RowsOf(kContexts - 1));
     largest_request_ = std::max(
-        (*backend)->DensityBytes(model_.config, kTargets, 2),
+        (*backend)->DensityBytes(model_.config, kQueryRows, 2),
         (*backend)->RowsBytes(model_.config, 200) + (*backend)->PredictBytes(model_.config, 128));
     std::unique_ptr<ContextStore> store = std::make_unique<FakeStore>(&store_);
     if (!engine_options_.context_files_folder.empty()) {

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 class EngineFairnessTest : public EngineFixture {
  protected:
-  static constexpr int64_t kTile = 4 * 16 * 64;  // bytes of four paths of 16 targets
+  static constexpr int64_t kTile = 4 * 16 * 64;  // bytes of four paths of 16 query rows
 
   struct Stream {
     std::shared_ptr<SampleRecorder> recorder = std::make_shared<SampleRecorder>();
@@ -29,24 +29,24 @@ class EngineFairnessTest : public EngineFixture {
     Register("c");
     MakeResident("c");
   }
-  Stream Draw(const std::string& client, int64_t paths, int64_t targets, double weight = 1,
+  Stream Draw(const std::string& client, int64_t paths, int64_t query_rows, double weight = 1,
               absl::Time deadline = absl::InfiniteFuture()) {
     Stream stream;
     stream.call =
         engine_->Sample({.tenant = kTenant, .share = {client, weight}, .deadline = deadline},
-                        SampleOf("c", paths, targets), stream.recorder);
+                        SampleOf("c", paths, query_rows), stream.recorder);
     return stream;
   }
   std::vector<Stream> DrawMany(int count, const std::string& client, int64_t paths,
-                               int64_t targets) {
+                               int64_t query_rows) {
     std::vector<Stream> streams;
-    for (int i = 0; i < count; ++i) streams.push_back(Draw(client, paths, targets));
+    for (int i = 0; i < count; ++i) streams.push_back(Draw(client, paths, query_rows));
     return streams;
   }
   // As much as one request of `one` draws itself, and what the first ticks took. With a share for
   // each request it would be twelve times as much.
   static constexpr int64_t kMostOfMany = 3 * 64 * 16;
-  // Twelve requests of one client and one of another, all of 64 paths and 16 targets.
+  // Twelve requests of one client and one of another, all of 64 paths and 16 query rows.
   int64_t ValuesOfManyWhenOneIsDone() {
     backend_.microseconds_per_step = 50;
     backend_.CloseGate();

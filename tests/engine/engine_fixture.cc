@@ -56,14 +56,14 @@ SampleSummary SampleRecorder::summary() {
   return summary_;
 }
 
-std::vector<double> SampleRecorder::ByTarget(int64_t paths, int64_t targets) {
-  std::vector<double> all(paths * targets, std::numeric_limits<double>::quiet_NaN());
+std::vector<double> SampleRecorder::ByTarget(int64_t paths, int64_t query_rows) {
+  std::vector<double> all(paths * query_rows, std::numeric_limits<double>::quiet_NaN());
   for (const SampleBlock& block : blocks()) {
     for (int64_t p = 0; p < block.paths; ++p) {
       for (int64_t s = 0; s < block.steps; ++s) {
         const int64_t in = p * block.steps + s;
-        const int64_t target = block.targets.empty() ? block.first_step + s : block.targets[in];
-        double& out = all.at((block.first_path + p) * targets + target);
+        const int64_t row = block.query_rows.empty() ? block.first_step + s : block.query_rows[in];
+        double& out = all.at((block.first_path + p) * query_rows + row);
         EXPECT_TRUE(std::isnan(out)) << "a value came twice";
         out = block.values[in];
       }
@@ -179,40 +179,40 @@ void EngineFixture::MakeResident(const std::string& name) {
   ASSERT_TRUE(answer.Wait().ok());
 }
 
-SampleRequest EngineFixture::SampleOf(const std::string& context, int64_t paths, int64_t targets,
-                                      uint64_t seed) const {
+SampleRequest EngineFixture::SampleOf(const std::string& context, int64_t paths, int64_t query_rows,
+                                      std::optional<uint64_t> seed) const {
   SampleRequest request;
   request.context = context;
-  request.targets = MakeTargets(targets);
+  request.query_rows = MakeTargets(query_rows);
   request.paths = paths;
   request.seed = seed;
   return request;
 }
 
 LogDensityRequest EngineFixture::DensityOf(const std::string& context, int64_t vectors,
-                                           int64_t targets) const {
+                                           int64_t query_rows) const {
   LogDensityRequest request;
   request.context = context;
-  request.targets = MakeTargets(targets);
+  request.query_rows = MakeTargets(query_rows);
   request.vectors = vectors;
-  for (int64_t i = 0; i < vectors * targets; ++i) {
+  for (int64_t i = 0; i < vectors * query_rows; ++i) {
     request.y.push_back(4 + 0.25 * static_cast<double>(i % 13));
   }
   request.seed = 11;
   return request;
 }
 
-PredictRequest EngineFixture::PredictOf(const std::string& context, int64_t targets) const {
+PredictRequest EngineFixture::PredictOf(const std::string& context, int64_t query_rows) const {
   PredictRequest request;
   request.context = context;
-  request.targets = MakeTargets(targets);
+  request.query_rows = MakeTargets(query_rows);
   return request;
 }
 
 ContextState EngineFixture::StateOf(const std::string& name) {
   const auto info = engine_->GetContext(kTenant, name);
   EXPECT_TRUE(info.ok()) << info.status();
-  return info.ok() ? info->state : ContextState::kEvicted;
+  return info.ok() ? info->state : ContextState::kNotResident;
 }
 
 }  // namespace chorale::testing

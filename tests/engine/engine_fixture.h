@@ -147,8 +147,8 @@ class SampleRecorder : public SampleObserver {
   int64_t values();  // so far
   std::vector<SampleBlock> blocks();
   SampleSummary summary();
-  // [B, T] by target, from all blocks; NaN where none came. Checks that none came twice.
-  std::vector<double> ByTarget(int64_t paths, int64_t targets);
+  // [B, T] by query row, from all blocks; NaN where none came. Checks that none came twice.
+  std::vector<double> ByTarget(int64_t paths, int64_t query_rows);
   std::vector<double> LogDensityOfPaths(int64_t paths);  // sums
 
  private:
@@ -187,10 +187,11 @@ class EngineFixture : public ::testing::Test {
   void Register(const std::string& name, int64_t rows = 10, uint64_t seed = 1);
   void MakeResident(const std::string& name);
 
-  SampleRequest SampleOf(const std::string& context, int64_t paths, int64_t targets,
-                         uint64_t seed = 7) const;
-  LogDensityRequest DensityOf(const std::string& context, int64_t vectors, int64_t targets) const;
-  PredictRequest PredictOf(const std::string& context, int64_t targets) const;
+  SampleRequest SampleOf(const std::string& context, int64_t paths, int64_t query_rows,
+                         std::optional<uint64_t> seed = 7) const;
+  LogDensityRequest DensityOf(const std::string& context, int64_t vectors,
+                              int64_t query_rows) const;
+  PredictRequest PredictOf(const std::string& context, int64_t query_rows) const;
   ContextState StateOf(const std::string& name);
 
   SkippableClock clock_;  // of the engine

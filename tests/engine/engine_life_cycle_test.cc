@@ -18,9 +18,9 @@ class EngineLifeCycleTest : public EngineFixture {
     Register("c");
     MakeResident("c");
   }
-  std::shared_ptr<SampleRecorder> Draw(int64_t paths, int64_t targets) {
+  std::shared_ptr<SampleRecorder> Draw(int64_t paths, int64_t query_rows) {
     auto recorder = std::make_shared<SampleRecorder>();
-    calls_.push_back(engine_->Sample(call_, SampleOf("c", paths, targets), recorder));
+    calls_.push_back(engine_->Sample(call_, SampleOf("c", paths, query_rows), recorder));
     return recorder;
   }
   std::vector<std::shared_ptr<Call>> calls_;

@@ -141,7 +141,7 @@ TEST_F(EngineModelsTest, WithoutSessionsTheWeightsGoAtOnce) {
   // Contexts of other models stay.
   EXPECT_EVENTUALLY(engine_->Stats().resident_contexts == 1);
   EXPECT_EQ(StateOf("other"), ContextState::kResident);
-  EXPECT_EQ(StateOf("c"), ContextState::kEvicted);
+  EXPECT_EQ(StateOf("c"), ContextState::kNotResident);
   ExpectNotServed("c");
 }
 
@@ -246,7 +246,7 @@ TEST_F(EngineModelsTest, WhatTheMachineLackedCanBeAddedOnceItIsThere) {
   EXPECT_EQ(engine_->AddModel(Wide())->kind, ModelOutcome::Kind::kAdded);
   EXPECT_THAT(Names(), ElementsAre("model", "wide"));
   EXPECT_EQ(engine_->Models()[0].form, "fused");
-  EXPECT_EQ(engine_->Models()[1].form, "wide");
+  EXPECT_EQ(engine_->Models()[1].form, "unfused");
   ASSERT_TRUE(RegisterFor("wide", "c").ok());
   EXPECT_TRUE(Draw("c").ok());
 }

@@ -6,7 +6,7 @@
 #include "base/error_details.h"
 #include "engine/data/feature_transform.h"
 #include "engine/session/random_key.h"
-#include "engine/session/target_orders.h"
+#include "engine/session/row_orders.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace chorale::testing {
@@ -56,7 +56,7 @@ TEST_F(EngineResultsTest, SampleDeliversEveryValueOnceInUserUnits) {
 TEST_F(EngineResultsTest, RandomOrdersSayWhichTargetEachValueIsFor) {
   Start();
   SampleRequest request = SampleOf("c", 6, 5);
-  request.order = TargetOrder::kRandomPerPath;
+  request.order = RowOrder::kRandomPerPath;
   auto recorder = std::make_shared<SampleRecorder>();
   engine_->Sample(call_, request, recorder);
   ASSERT_TRUE(recorder->Wait().ok());
@@ -70,13 +70,13 @@ TEST_F(EngineResultsTest, RandomOrdersSayWhichTargetEachValueIsFor) {
   }
 }
 
-TEST_F(EngineResultsTest, ASeedOfZeroIsReplacedByOneThatGivesTheSameSamples) {
+TEST_F(EngineResultsTest, WithoutASeedOneIsChosenThatGivesTheSameSamples) {
   Start();
   auto first = std::make_shared<SampleRecorder>();
   auto second = std::make_shared<SampleRecorder>();
-  engine_->Sample(call_, SampleOf("c", 2, 2, 0), first);
+  engine_->Sample(call_, SampleOf("c", 2, 2, std::nullopt), first);
   ASSERT_TRUE(first->Wait().ok());
-  EXPECT_NE(first->summary().seed, 0u);
+  EXPECT_LT(first->summary().seed, uint64_t{1} << 53);
   engine_->Sample(call_, SampleOf("c", 2, 2, first->summary().seed), second);
   ASSERT_TRUE(second->Wait().ok());
   EXPECT_EQ(first->ByTarget(2, 2), second->ByTarget(2, 2));
@@ -195,9 +195,9 @@ TEST_F(EngineResultsTest, BadRequestsNameTheField) {
   SampleRequest no_paths = SampleOf("c", 0, 3);
   SampleRequest too_long = SampleOf("c", 1, 17);
   SampleRequest unknown = SampleOf("c", 1, 3);
-  unknown.targets.columns[1].name = "z";
+  unknown.query_rows.columns[1].name = "z";
   const std::vector<std::pair<SampleRequest, std::string>> cases = {
-      {no_paths, "path_count"}, {too_long, "targets"}, {unknown, "targets.columns[\"z\"]"}};
+      {no_paths, "path_count"}, {too_long, "rows"}, {unknown, "rows.columns[\"z\"]"}};
   // Once with the context on disk, where the loader checks, and once with it in memory.
   for (int round = 0; round < 2; ++round) {
     for (const auto& [request, field] : cases) {
@@ -227,7 +227,7 @@ TEST_F(EngineResultsTest, ARequestThatCanNeverFitNamesTheBytes) {
   auto refused = std::make_shared<SampleRecorder>();
   engine_->Sample(call_, request, refused);
   const absl::Status status = refused->Wait();
-  EXPECT_EQ(ErrorField(status), "targets");
+  EXPECT_EQ(ErrorField(status), "rows");
   EXPECT_THAT(std::string(status.message()),
               ::testing::AllOf(::testing::HasSubstr("4352"), ::testing::HasSubstr("4096")));
 }

@@ -24,7 +24,7 @@ class FakeModel : public BackendModel {
     --log_->live_models;
   }
   const ModelConfig& config() const override { return config_; }
-  std::string form() const override { return wide_ ? "wide" : "fused"; }
+  std::string form() const override { return wide_ ? "unfused" : "fused"; }
   std::string kv_format() const override { return wide_ ? absl::StrCat("library ", version_) : ""; }
 
   static bool IsWide(const Model& model) { return absl::StartsWith(model.name, "wide"); }
@@ -119,11 +119,11 @@ class FakeRowsWork : public FakeWork<RowsWork> {
   const int64_t rows_;
 };
 
-int64_t TargetAt(const TileSpec& tile, int64_t path, int64_t position) {
-  return tile.order.empty() ? position : tile.order[path * tile.targets->rows() + position];
+int64_t QueryRowAt(const TileSpec& tile, int64_t path, int64_t position) {
+  return tile.order.empty() ? position : tile.order[path * tile.query_rows->rows() + position];
 }
 
-// One component: mean = the target's number, standard deviation 2.
+// One component: mean = the query row's number, standard deviation 2.
 struct FakeMixture {
   double mean = 0;
   double std = 2;
@@ -134,7 +134,7 @@ struct FakeMixture {
   }
 };
 
-std::vector<FakeMixture> MixturesOfTargets(int64_t first, int64_t rows) {
+std::vector<FakeMixture> MixturesOf(int64_t first, int64_t rows) {
   std::vector<FakeMixture> mixtures(rows);
   for (int64_t i = 0; i < rows; ++i) mixtures[i].mean = static_cast<double>(first + i);
   return mixtures;
@@ -143,17 +143,17 @@ std::vector<FakeMixture> MixturesOfTargets(int64_t first, int64_t rows) {
 class FakeDecode : public FakeWork<DecodeWork> {
  public:
   FakeDecode(DecodeSpec spec, FakeBackendLog* log)
-      : FakeWork(spec.tile.targets->rows(), log),
+      : FakeWork(spec.tile.query_rows->rows(), log),
         spec_(std::move(spec)),
         values_(total_ * spec_.tile.paths),
         log_densities_(values_.size()),
-        mixtures_(MixturesOfTargets(0, total_)) {}
+        mixtures_(MixturesOf(0, total_)) {}
 
   int64_t steps_done() const override { return done_steps_; }
   absl::Span<const float> values() const override { return values_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t position) const override {
-    return mixtures_[TargetAt(spec_.tile, path, position)].Span();
+    return mixtures_[QueryRowAt(spec_.tile, path, position)].Span();
   }
   void Step() override {
     const int64_t paths = spec_.tile.paths;
@@ -163,7 +163,7 @@ class FakeDecode : public FakeWork<DecodeWork> {
                         ? FakeValue(spec_.seed, spec_.first_path + path, done_steps_)
                         : spec_.forced_values[at];
       log_densities_[at] =
-          FakeLogDensity(values_[at], done_steps_, TargetAt(spec_.tile, path, done_steps_));
+          FakeLogDensity(values_[at], done_steps_, QueryRowAt(spec_.tile, path, done_steps_));
     }
     ++log_->decode_steps;
     Steps::Step();
@@ -182,18 +182,18 @@ class FakeDensity : public FakeWork<DensityWork> {
       : FakeWork(spec.tile.paths, log),
         spec_(std::move(spec)),
         log_densities_(spec_.values.size()),
-        mixtures_(MixturesOfTargets(0, spec_.tile.targets->rows())) {}
+        mixtures_(MixturesOf(0, spec_.tile.query_rows->rows())) {}
 
   absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t position) const override {
-    return mixtures_[TargetAt(spec_.tile, path, position)].Span();
+    return mixtures_[QueryRowAt(spec_.tile, path, position)].Span();
   }
   void Step() override {
     const int64_t path = done_steps_;
-    for (int64_t position = 0; position < spec_.tile.targets->rows(); ++position) {
+    for (int64_t position = 0; position < spec_.tile.query_rows->rows(); ++position) {
       const int64_t at = position * spec_.tile.paths + path;
       log_densities_[at] =
-          FakeLogDensity(spec_.values[at], position, TargetAt(spec_.tile, path, position));
+          FakeLogDensity(spec_.values[at], position, QueryRowAt(spec_.tile, path, position));
     }
     Steps::Step();
   }
@@ -229,7 +229,7 @@ class FakeCopy : public FakeWork<Work> {
 class FakePredict : public FakeWork<PredictWork> {
  public:
   FakePredict(const PredictSpec& spec, FakeBackendLog* log)
-      : FakeWork(1, log), mixtures_(MixturesOfTargets(spec.first_row, spec.rows)) {}
+      : FakeWork(1, log), mixtures_(MixturesOf(spec.first_row, spec.rows)) {}
   MixtureSpan mixture(int64_t row) const override { return mixtures_[row].Span(); }
 
  private:
@@ -252,7 +252,7 @@ class FakeBackend : public Backend {
     return {.max_slices = 4, .decodes_in_step = options_.decodes_in_step};
   }
   int64_t tile_paths() const override { return options_.tile_paths; }
-  int64_t density_paths(int64_t targets) const override {
+  int64_t density_paths(int64_t query_rows) const override {
     return options_.density_tiles * options_.tile_paths;
   }
   int64_t context_pool_bytes() const override { return options_.context_pool_bytes; }
@@ -271,8 +271,8 @@ class FakeBackend : public Backend {
     if (!bytes.empty()) return absl::DataLossError("the fake has no state");
     return nullptr;
   }
-  int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
-    return targets * options_.rows_bytes_per_target;
+  int64_t RowsBytes(const ModelConfig& config, int64_t query_rows) const override {
+    return query_rows * options_.rows_bytes_per_row;
   }
   int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
     return rows * options_.predict_bytes_per_row;
@@ -283,12 +283,12 @@ class FakeBackend : public Backend {
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     return rows * options_.context_bytes_per_row;
   }
-  int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return targets * paths * options_.buffer_bytes_per_value;
+  int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
+    return query_rows * paths * options_.buffer_bytes_per_value;
   }
-  int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
+  int64_t DensityBytes(const ModelConfig& config, int64_t rows, int64_t paths) const override {
     const int64_t tiles = (paths + options_.tile_paths - 1) / options_.tile_paths;
-    return targets * tiles * options_.density_bytes_per_target;
+    return rows * tiles * options_.density_bytes_per_row;
   }
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     if (log_->refuse_models) return absl::ResourceExhaustedError("no room for weights");
@@ -319,17 +319,17 @@ class FakeBackend : public Backend {
     return std::make_unique<FakeRowsWork>(features.rows, log_);
   }
   std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
-    const int64_t targets = spec.tile.targets->rows();
+    const int64_t query_rows = spec.tile.query_rows->rows();
     EXPECT_LE(spec.tile.paths, options_.tile_paths);
     EXPECT_EQ(spec.buffer.bytes,
-              BufferBytes(spec.tile.context->model->config(), targets, spec.tile.paths));
+              BufferBytes(spec.tile.context->model->config(), query_rows, spec.tile.paths));
     CheckRange(spec.buffer, options_.buffer_pool_bytes);
     return std::make_unique<FakeDecode>(std::move(spec), log_);
   }
   std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
-    EXPECT_LE(spec.tile.paths, density_paths(spec.tile.targets->rows()));
+    EXPECT_LE(spec.tile.paths, density_paths(spec.tile.query_rows->rows()));
     EXPECT_EQ(spec.buffer.bytes, DensityBytes(spec.tile.context->model->config(),
-                                              spec.tile.targets->rows(), spec.tile.paths));
+                                              spec.tile.query_rows->rows(), spec.tile.paths));
     CheckRange(spec.buffer, options_.buffer_pool_bytes);
     return std::make_unique<FakeDensity>(std::move(spec), log_);
   }
@@ -459,8 +459,8 @@ float FakeValue(uint64_t seed, int64_t path, int64_t step) {
          0.125f * static_cast<float>(step);
 }
 
-float FakeLogDensity(float value, int64_t position, int64_t target) {
-  return -0.5f * value - static_cast<float>(position) - 0.25f * static_cast<float>(target);
+float FakeLogDensity(float value, int64_t position, int64_t query_row) {
+  return -0.5f * value - static_cast<float>(position) - 0.25f * static_cast<float>(query_row);
 }
 
 std::unique_ptr<Backend> NewFakeBackend(const FakeBackendOptions& options, FakeBackendLog* log) {

@@ -26,13 +26,13 @@ struct FakeBackendOptions {
   int64_t context_pool_bytes = 1 << 20;
   int64_t buffer_pool_bytes = 1 << 20;
   int64_t context_bytes_per_row = 64;
-  int64_t buffer_bytes_per_value = 64;  // of each path and target
-  int64_t density_bytes_per_target = 64;
+  int64_t buffer_bytes_per_value = 64;  // of each path and query row
+  int64_t density_bytes_per_row = 64;
   int64_t encode_steps = 3;
   // As of a backend that keeps everything in its own memory.
   int64_t encode_pool_bytes = 0;
   int64_t encode_bytes_per_row = 0;
-  int64_t rows_bytes_per_target = 0;
+  int64_t rows_bytes_per_row = 0;
   int64_t predict_bytes_per_row = 0;
   int64_t host_context_pool_bytes = 0;
   bool host_reaches_contexts = false;  // as of a backend on the CPU
@@ -96,8 +96,8 @@ class FakeBackendLog {
 
 // The value that path `path` has at `step` with this seed, before scaling.
 float FakeValue(uint64_t seed, int64_t path, int64_t step);
-// The log-density that the fake assigns to a value at a position for a target.
-float FakeLogDensity(float value, int64_t position, int64_t target);
+// The log-density that the fake assigns to a value at a position for a query row.
+float FakeLogDensity(float value, int64_t position, int64_t query_row);
 
 // `log` outlives the backend and may be inspected at any time.
 std::unique_ptr<Backend> NewFakeBackend(const FakeBackendOptions& options, FakeBackendLog* log);

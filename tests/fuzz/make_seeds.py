@@ -144,20 +144,20 @@ def csv_seeds():
 TABLE = '''columns { name: "x" numeric { values: 1 values: nan values: -2.5 meaning: MEANING_DATE } }
 columns { name: "b" numeric { values: 1 values: 0 values: nan meaning: MEANING_BOOLEAN } }
 columns { name: "c" categorical { categories: "a" categories: "b" codes: 1 codes: -1 codes: 0 } }'''
-TARGETS = 'targets { ' + TABLE + ' }'
+ROWS = 'rows { ' + TABLE + ' }'
 
 # (kind, seed name, messages in text form). The order of the kinds is that of request_fuzz.cc.
 MESSAGES = (
     ('PredictRequest', 'predict', [
-        f'context: "contexts/a" {TARGETS} quantiles: 0.1 quantiles: 0.9 include_mixtures: true']),
+        f'context: "contexts/a" {ROWS} quantiles: 0.1 quantiles: 0.9 include_mixtures: true']),
     ('SampleRequest', 'sample', [
-        f'context: "contexts/a" {TARGETS} path_count: 8 seed: 7 order: RANDOM_PER_PATH '
-        'include_log_densities: true beyond_buffer: WRAP']),
+        f'context: "contexts/a" {ROWS} path_count: 8 seed: 7 order: ORDER_RANDOM_PER_PATH '
+        'include_log_densities: true beyond_buffer: BEYOND_BUFFER_WRAP']),
     ('LogDensityRequest', 'log_density', [
-        f'context: "contexts/a" {TARGETS} values: 1 values: 2 values: 3 random_order_count: 2 '
+        f'context: "contexts/a" {ROWS} values: 1 values: 2 values: 3 random_order_count: 2 '
         'seed: 1']),
     ('LogDensityRequest', 'log_density_terms', [
-        f'context: "contexts/a" {TARGETS} values: 1 values: 2 values: 3 '
+        f'context: "contexts/a" {ROWS} values: 1 values: 2 values: 3 '
         'include_terms: true include_mixtures: true']),
     ('RegisterContextRequest', 'register', [
         'header { context_id: "a" target_column: "x" }', f'rows {{ {TABLE} }}']),

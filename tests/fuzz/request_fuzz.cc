@@ -57,7 +57,7 @@ void DecodeOnePredict(absl::string_view bytes) {
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
   const absl::StatusOr<PredictRequest> request = DecodePredict(message, Limits());
   if (!request.ok()) return RequireRefusal(request.status());
-  RequireSound(request->targets);
+  RequireSound(request->query_rows);
 }
 
 void DecodeOneSample(absl::string_view bytes) {
@@ -66,8 +66,8 @@ void DecodeOneSample(absl::string_view bytes) {
   const Limits limits;
   const absl::StatusOr<SampleRequest> request = DecodeSample(message, limits);
   if (!request.ok()) return RequireRefusal(request.status());
-  RequireSound(request->targets);
-  Require(request->targets.rows() <= limits.max_targets);
+  RequireSound(request->query_rows);
+  Require(request->query_rows.rows() <= limits.max_query_rows);
 }
 
 void DecodeOneLogDensity(absl::string_view bytes) {
@@ -75,9 +75,9 @@ void DecodeOneLogDensity(absl::string_view bytes) {
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
   const absl::StatusOr<LogDensityRequest> request = DecodeLogDensity(message, Limits());
   if (!request.ok()) return RequireRefusal(request.status());
-  RequireSound(request->targets);
+  RequireSound(request->query_rows);
   const int64_t values = static_cast<int64_t>(request->y.size());
-  Require(request->vectors == values / request->targets.rows());
+  Require(request->vectors == values / request->query_rows.rows());
 }
 
 // What the assembler accepts is a dataset that the store accepts, and that survives being stored.

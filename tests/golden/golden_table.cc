@@ -71,7 +71,7 @@ GoldenTable::GoldenTable(TensorFile file) : file_(std::move(file)) {
   context_ = {.features = ToTable(columns, (*this)("context_x")),
               .target = file_.metadata().find("target_column")->second,
               .y = (*this)("context_y")};
-  targets_ = ToTable(columns, (*this)("target_x"));
+  query_rows_ = ToTable(columns, (*this)("target_x"));
   y_std_ = ComputeStatistics(context_.y).std;
 }
 

@@ -28,7 +28,7 @@ class GoldenTable {
   static absl::StatusOr<GoldenTable> Open(const std::string& name, absl::string_view model_digest);
 
   const Dataset& context() const { return context_; }
-  const Table& targets() const { return targets_; }
+  const Table& query_rows() const { return query_rows_; }
   // How much one unit of the model's y is in the user's units.
   double y_std() const { return y_std_; }
 
@@ -40,7 +40,7 @@ class GoldenTable {
 
   TensorFile file_;
   Dataset context_;
-  Table targets_;
+  Table query_rows_;
   double y_std_ = 1;
 };
 

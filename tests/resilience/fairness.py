@@ -74,11 +74,11 @@ def table(rows, with_target):
 
 
 def sample_request(shape):
-    return API.SampleRequest(context='contexts/c', targets=table(shape[1], False),
+    return API.SampleRequest(context='contexts/c', rows=table(shape[1], False),
                              path_count=shape[0], seed=7)
 
 
-PREDICT = API.PredictRequest(context='contexts/c', targets=table(SMALL[1], False),
+PREDICT = API.PredictRequest(context='contexts/c', rows=table(SMALL[1], False),
                              quantiles=[0.1, 0.5, 0.9])
 
 

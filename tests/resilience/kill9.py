@@ -117,7 +117,7 @@ class Api:
                 return found
 
     def predict(self, name):
-        self.stub.Predict(pb.PredictRequest(context=f'contexts/{name}', targets=pb.Table(
+        self.stub.Predict(pb.PredictRequest(context=f'contexts/{name}', rows=pb.Table(
             columns=[pb.Column(name='x', numeric=pb.NumericValues(values=[0.5]))])),
                           timeout=CALL_SECONDS)
 

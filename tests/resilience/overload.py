@@ -49,8 +49,8 @@ Key = tuple[str, str]  # status code, reason of a refusal
 
 
 def large_request() -> object:
-    return pb.SampleRequest(context='contexts/data', targets=table(LARGE['targets']),
-                            path_count=LARGE['path_count'], seed=1, beyond_buffer=pb.WRAP)
+    return pb.SampleRequest(context='contexts/data', rows=table(LARGE['targets']),
+                            path_count=LARGE['path_count'], seed=1, beyond_buffer=pb.BEYOND_BUFFER_WRAP)
 
 
 def connect(port: int) -> object:
@@ -163,11 +163,11 @@ class SmallClient:
                 try:
                     if method == 'Sample':
                         list(self._stub.Sample(pb.SampleRequest(
-                            context='contexts/data', targets=table(8), path_count=1, seed=7),
+                            context='contexts/data', rows=table(8), path_count=1, seed=7),
                                                timeout=60))
                     else:
                         self._stub.Predict(pb.PredictRequest(
-                            context='contexts/data', targets=table(8)), timeout=60)
+                            context='contexts/data', rows=table(8)), timeout=60)
                     of_method.append(time.monotonic() - begin)
                     self.counts[method] += 1
                 except grpc.RpcError as error:

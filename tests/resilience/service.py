@@ -202,7 +202,7 @@ class Caller:
         self._thread.start()
 
     def _run(self) -> None:
-        request = pb.PredictRequest(context='contexts/data', targets=table(4))
+        request = pb.PredictRequest(context='contexts/data', rows=table(4))
         while not self._stopping.is_set():
             began = time.monotonic()
             try:

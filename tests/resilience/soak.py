@@ -104,23 +104,23 @@ class Caller:
         return f'contexts/{self._random.choice([*self._own, "data"])}'
 
     def _predict(self) -> None:
-        request = pb.PredictRequest(context=self._context(), targets=table(4))
+        request = pb.PredictRequest(context=self._context(), rows=table(4))
         self._count('Predict', lambda: self._stub.Predict(request, timeout=30))
 
     def _sample(self) -> None:
-        request = pb.SampleRequest(context=self._context(), targets=table(4),
+        request = pb.SampleRequest(context=self._context(), rows=table(4),
                                    path_count=self._random.choice([1, 33]))
         self._count('Sample', lambda: list(self._stub.Sample(request, timeout=30)))
 
     def _density(self) -> None:
-        request = pb.LogDensityRequest(context=self._context(), targets=table(3), values=[1, 2, 3])
+        request = pb.LogDensityRequest(context=self._context(), rows=table(3), values=[1, 2, 3])
         self._count('LogDensity', lambda: self._stub.LogDensity(request, timeout=30))
 
     # What the client ends asks for "data", which is always there: it cannot fail otherwise.
 
     def _cancel(self) -> None:
         stream = self._stub.Sample(pb.SampleRequest(
-            context='contexts/data', targets=table(8), path_count=2000), timeout=30)
+            context='contexts/data', rows=table(8), path_count=2000), timeout=30)
         answered = self._random.random() < 0.7 and next_message(stream)
         stream.cancel()
         self._count_stream(stream, answered)
@@ -128,14 +128,14 @@ class Caller:
     def _disconnect(self) -> None:
         channel = connect(self._port)
         stream = rpc.ChoraleStub(channel).Sample(pb.SampleRequest(
-            context='contexts/data', targets=table(8), path_count=2000), timeout=30)
+            context='contexts/data', rows=table(8), path_count=2000), timeout=30)
         answered = next_message(stream)
         channel.close()
         self._count_stream(stream, answered)
 
     def _deadline(self) -> None:
         stream = self._stub.Sample(pb.SampleRequest(
-            context='contexts/data', targets=table(8), path_count=4000), timeout=0.02)
+            context='contexts/data', rows=table(8), path_count=4000), timeout=0.02)
         answered = next_message(stream)
         while next_message(stream):
             pass

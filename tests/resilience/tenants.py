@@ -106,11 +106,11 @@ class Tenant:
             'WarmContext': unary('WarmContext', lambda name: pb.WarmContextRequest(name=name)),
             'DeleteContext': unary('DeleteContext', lambda name: pb.DeleteContextRequest(name=name)),
             'Predict': unary('Predict', lambda name: pb.PredictRequest(
-                context=name, targets=targets)),
+                context=name, rows=targets)),
             'LogDensity': unary('LogDensity', lambda name: pb.LogDensityRequest(
-                context=name, targets=targets, values=[1, 2])),
+                context=name, rows=targets, values=[1, 2])),
             'Sample': lambda name, metadata: list(self.stub.Sample(pb.SampleRequest(
-                context=name, targets=targets, path_count=2, seed=1), timeout=60,
+                context=name, rows=targets, path_count=2, seed=1), timeout=60,
                                                                    metadata=metadata))}
 
     def answer(self, call: Callable[[str, Metadata], object], name: str, metadata: Metadata,
@@ -131,7 +131,7 @@ class Tenant:
         """By path and step: how they are cut into messages depends on what else runs."""
         values = {}
         for message in self.stub.Sample(pb.SampleRequest(
-                context=f'contexts/{context_id}', targets=table(8), path_count=16, seed=11),
+                context=f'contexts/{context_id}', rows=table(8), path_count=16, seed=11),
                                         timeout=60, metadata=self.credentials):
             for block in message.blocks.blocks:
                 of_block = iter(block.values)

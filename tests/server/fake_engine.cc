@@ -215,7 +215,7 @@ std::shared_ptr<Call> FakeEngine::Sample(CallContext call, SampleRequest request
   auto sample = std::make_shared<FakeSample>();
   sample->request = std::move(request);
   sample->observer = observer;
-  sample->summary.seed = sample->request.seed;
+  sample->summary.seed = sample->request.seed.value_or(0);
   sample->call = std::make_shared<FakeCall>(
       [this, observer, report = Report(std::move(call)),
        weak = std::weak_ptr<FakeSample>(sample)](const absl::Status& status) mutable {

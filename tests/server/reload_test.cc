@@ -75,7 +75,7 @@ class ReloadTest : public ServerFixture {
     reloader_->Reload();
   }
 
-  // The outcome of a call of two targets.
+  // The outcome of a call with two query rows.
   grpc::Status Predict() {
     v1::PredictResponse response;
     return stub_->Predict(NewContext().get(), PredictMessage(), &response);
@@ -100,14 +100,14 @@ class ReloadTest : public ServerFixture {
 };
 
 TEST_F(ReloadTest, LimitsAndLogLevelAreTakenOver) {
-  Run("max_targets: 1000\n");
+  Run("max_query_rows: 1000\n");
   EXPECT_TRUE(Predict().ok());
-  Reload("max_targets: 1\nmax_paths: 5\nlog_level: error\n");
+  Reload("max_query_rows: 1\nmax_paths: 5\nlog_level: error\n");
   const grpc::Status refused = Predict();
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(FieldOf(refused), "targets");
+  EXPECT_EQ(FieldOf(refused), "rows");
   EXPECT_EQ(engine_->limits().max_paths, 5);
-  EXPECT_EQ(engine_->limits().max_targets, 1);
+  EXPECT_EQ(engine_->limits().max_query_rows, 1);
   EXPECT_EQ(spdlog::default_logger_raw()->level(), spdlog::level::err);
   Reload("");
   EXPECT_TRUE(Predict().ok());
@@ -136,13 +136,13 @@ TEST_F(ReloadTest, ModelsAreReadOnlyIfOneOfThemHasChanged) {
   std::ofstream(folder / "config.json") << "{}";
   Run("", {models_});
   engine_->models = {{models_, {}, absl::StrCat(models_, "'s digest")}};
-  Reload("max_targets: 1\n");
+  Reload("max_query_rows: 1\n");
   EXPECT_EQ(loads_, 0);
-  EXPECT_EQ(engine_->limits().max_targets, 1);
+  EXPECT_EQ(engine_->limits().max_query_rows, 1);
   std::ofstream(folder / "model.safetensors") << "changed";
-  Reload("max_targets: 1\n");
+  Reload("max_query_rows: 1\n");
   EXPECT_EQ(loads_, 1);
-  Reload("max_targets: 2\n");
+  Reload("max_query_rows: 2\n");
   EXPECT_EQ(loads_, 1);
   EXPECT_EQ(Reloads("ok"), 3);
   fs::remove_all(folder);
@@ -151,15 +151,15 @@ TEST_F(ReloadTest, ModelsAreReadOnlyIfOneOfThemHasChanged) {
 TEST_F(ReloadTest, AModelForWhichTheMachineLacksSomethingIsTriedAgainEachTime) {
   Run("");
   models_ = "wide, m, n";
-  Reload("max_targets: 1\n");
+  Reload("max_query_rows: 1\n");
   EXPECT_THAT(Models(), ElementsAre("m", "n"));
-  EXPECT_EQ(engine_->limits().max_targets, 1);
-  Reload("max_targets: 1\n");
+  EXPECT_EQ(engine_->limits().max_query_rows, 1);
+  Reload("max_query_rows: 1\n");
   EXPECT_EQ(loads_, 2);
   engine_->has_library = true;
-  Reload("max_targets: 1\n");
+  Reload("max_query_rows: 1\n");
   EXPECT_THAT(Models(), ElementsAre("wide", "m", "n"));
-  Reload("max_targets: 2\n");
+  Reload("max_query_rows: 2\n");
   EXPECT_EQ(loads_, 3);
   EXPECT_EQ(Reloads("ok"), 4);
 }
@@ -181,7 +181,7 @@ TEST_F(ReloadTest, AModelThatCannotBeServedChangesNothing) {
   Run("");
   for (const char* models : {"n, broken", "n, too-large, m", "n, n"}) {
     models_ = models;
-    Reload("max_targets: 1\n");
+    Reload("max_query_rows: 1\n");
     EXPECT_THAT(Models(), ElementsAre("m"));
     EXPECT_TRUE(Predict().ok());
   }
@@ -189,10 +189,11 @@ TEST_F(ReloadTest, AModelThatCannotBeServedChangesNothing) {
 }
 
 TEST_F(ReloadTest, AWrongFileChangesNothing) {
-  Run("max_targets: 1000\n");
+  Run("max_query_rows: 1000\n");
   for (const char* text :
-       {"max_targets: 1\nmax_paths: none\n", "max_targets: 1\nno_such_flag: 1\n",
-        "max_targets: 1\nmax_paths: 0\n", "max_targets: 1\nmax_targets: 1\n", "max_targets: [\n"}) {
+       {"max_query_rows: 1\nmax_paths: none\n", "max_query_rows: 1\nno_such_flag: 1\n",
+        "max_query_rows: 1\nmax_paths: 0\n", "max_query_rows: 1\nmax_query_rows: 1\n",
+        "max_query_rows: [\n"}) {
     Reload(text);
     EXPECT_TRUE(Predict().ok()) << text;
   }
@@ -222,24 +223,24 @@ TEST_F(ReloadTest, SaysWhatWouldNotStart) {
   Run("");
   const auto log = std::make_shared<LogRecorder>();
   spdlog::default_logger_raw()->sinks().push_back(log);
-  Reload("max_targets: 3\n");
-  EXPECT_THAT(log->lines(), ElementsAre("info reloaded changed=max_targets"));
-  Reload("max_targets: 4\ntoken_file: /nowhere/tokens\nport_file: /nowhere/else/port\n");
+  Reload("max_query_rows: 3\n");
+  EXPECT_THAT(log->lines(), ElementsAre("info reloaded changed=max_query_rows"));
+  Reload("max_query_rows: 4\ntoken_file: /nowhere/tokens\nport_file: /nowhere/else/port\n");
   EXPECT_EQ(Reloads("error"), 0);
   spdlog::default_logger_raw()->sinks().pop_back();
   EXPECT_THAT(log->lines().back(),
-              AllOf(HasSubstr("reloaded changed=max_targets restart_required="),
+              AllOf(HasSubstr("reloaded changed=max_query_rows restart_required="),
                     HasSubstr("start_errors=\"/nowhere/tokens: cannot be read: No such file or "
                               "directory; --port_file: cannot write to /nowhere/else: ")));
 }
 
 TEST_F(ReloadTest, TheEnvironmentAndTheCommandLineStillHavePrecedence) {
-  Run("max_targets: 1000\n");
+  Run("max_query_rows: 1000\n");
   ConfigurationSources sources = sources_;
-  sources.environment = {"CHORALE_MAX_TARGETS=1000"};
+  sources.environment = {"CHORALE_MAX_QUERY_ROWS=1000"};
   reloader_ = std::make_unique<Reloader>(sources, LoadConfiguration(sources).value(), "",
                                          LoadFakes(), CheckTheFiles, server_.get());
-  Reload("max_targets: 1\n");
+  Reload("max_query_rows: 1\n");
   EXPECT_TRUE(Predict().ok());
 }
 

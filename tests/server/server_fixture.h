@@ -102,7 +102,7 @@ class ServerFixture : public ::testing::Test {
   static v1::SampleRequest SampleMessage(int64_t paths = 4) {
     v1::SampleRequest request;
     request.set_context("contexts/houses");
-    *request.mutable_targets() = SmallTable();
+    *request.mutable_rows() = SmallTable();
     request.set_path_count(paths);
     request.set_seed(17);
     return request;
@@ -111,7 +111,7 @@ class ServerFixture : public ::testing::Test {
   static v1::PredictRequest PredictMessage() {
     v1::PredictRequest request;
     request.set_context("contexts/houses");
-    *request.mutable_targets() = SmallTable();
+    *request.mutable_rows() = SmallTable();
     return request;
   }
 

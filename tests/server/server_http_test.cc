@@ -83,20 +83,20 @@ TEST_F(ServerHttpTest, TheMetricsNameTheModelsThatAreSkipped) {
     }
     return server_->UpdateModels(models);
   };
-  EXPECT_THAT(page(), Not(HasSubstr("chorale_model_left_out")));
+  EXPECT_THAT(page(), Not(HasSubstr("chorale_model_skipped")));
   // At the start.
   engine_->SetSkippedModels({{"wide", "Install the library."}, {"other", "Install it."}});
-  EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"wide\"} 1\n"));
-  EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"other\"} 1\n"));
+  EXPECT_THAT(page(), HasSubstr("chorale_model_skipped{model=\"wide\"} 1\n"));
+  EXPECT_THAT(page(), HasSubstr("chorale_model_skipped{model=\"other\"} 1\n"));
   // At a reload; one that is refused changes nothing.
   EXPECT_TRUE(update({"wide", "m"}).ok());
   EXPECT_FALSE(update({"m", "too-large"}).ok());
-  EXPECT_THAT(page(), HasSubstr("chorale_model_left_out{model=\"wide\"} 1\n"));
+  EXPECT_THAT(page(), HasSubstr("chorale_model_skipped{model=\"wide\"} 1\n"));
   EXPECT_THAT(page(), Not(HasSubstr("model=\"other\"")));
   engine_->has_library = true;
   EXPECT_TRUE(update({"wide", "m"}).ok());
   EXPECT_THAT(page(), HasSubstr("digest=\"wide's digest\",model=\"wide\"} 1\n"));
-  EXPECT_THAT(page(), Not(HasSubstr("chorale_model_left_out")));
+  EXPECT_THAT(page(), Not(HasSubstr("chorale_model_skipped")));
 }
 
 // A disk that stalls holds up one scrape, not all threads of the endpoint, among them the one that

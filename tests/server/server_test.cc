@@ -281,8 +281,8 @@ TEST_F(ServerTest, AMessageOverTheLimitIsRefusedAndTheNextCallIsFine) {
   engine_->on_predict = [](const PredictRequest&) { return PredictResult(); };
   OpenServer();
   v1::PredictRequest request = PredictMessage();
-  request.mutable_targets()->mutable_columns(0)->mutable_numeric()->mutable_values()->Resize(
-      600'000, 1.0);
+  request.mutable_rows()->mutable_columns(0)->mutable_numeric()->mutable_values()->Resize(600'000,
+                                                                                          1.0);
   v1::PredictResponse response;
   const grpc::Status status = stub_->Predict(NewContext().get(), request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);

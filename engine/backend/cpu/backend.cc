@@ -63,11 +63,12 @@ class Backend : public chorale::Backend {
   int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
     return ContextKvBytes(config, rows);
   }
-  int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return DecodeBufferBytes(config, targets, paths);
+  int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
+    return DecodeBufferBytes(config, query_rows, paths);
   }
-  int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return DensityBufferBytes(config, targets, paths);
+  int64_t DensityBytes(const ModelConfig& config, int64_t query_rows,
+                       int64_t paths) const override {
+    return DensityBufferBytes(config, query_rows, paths);
   }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
@@ -83,7 +84,7 @@ class Backend : public chorale::Backend {
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features, PoolRange buffer) override {
-    return std::make_unique<EncodeTargetsWork>(std::move(context), std::move(features));
+    return std::make_unique<EncodeQueryRowsWork>(std::move(context), std::move(features));
   }
   std::unique_ptr<chorale::DecodeWork> NewDecode(DecodeSpec spec) override {
     const float* context = context_pool_->At(spec.tile.context->kv);

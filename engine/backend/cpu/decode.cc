@@ -15,15 +15,15 @@ namespace chorale::cpu {
 namespace {
 
 // No row attends to the value at the last position. Keys are stored in full panels.
-int64_t BufferCapacity(int64_t targets) {
-  return RoundUp(std::max<int64_t>(targets - 1, 0), kernels::kPanel);
+int64_t BufferCapacity(int64_t query_rows) {
+  return RoundUp(std::max<int64_t>(query_rows - 1, 0), kernels::kPanel);
 }
 
 }  // namespace
 
-int64_t DecodeBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) {
+int64_t DecodeBufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) {
   const int64_t elements =
-      config.n_layers * paths * LayerKvShape(config).Elements(BufferCapacity(targets));
+      config.n_layers * paths * LayerKvShape(config).Elements(BufferCapacity(query_rows));
   return std::max<int64_t>(
       RoundUp(elements * static_cast<int64_t>(sizeof(float)), MemoryPool::kAlignment),
       MemoryPool::kAlignment);
@@ -33,23 +33,23 @@ DecodeWork::DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
     : spec_(std::move(spec)),
       context_(*spec_.tile.context, context_kv),
       model_(context_.model()),
-      encodings_(EncodingsOf(*spec_.tile.targets)),
+      encodings_(EncodingsOf(*spec_.tile.query_rows)),
       buffer_(buffer),
-      targets_(spec_.tile.targets->rows()),
-      capacity_(BufferCapacity(targets_)),
+      query_rows_(spec_.tile.query_rows->rows()),
+      capacity_(BufferCapacity(query_rows_)),
       path_stride_(LayerKvShape(model_.config()).Elements(capacity_)),
-      values_(targets_ * spec_.tile.paths),
+      values_(query_rows_ * spec_.tile.paths),
       log_densities_(values_.size()) {
   const TileSpec& tile = spec_.tile;
   Require(tile.paths >= 1 && tile.paths <= kTilePaths, "a tile has 1 to tile_paths() paths");
-  Require(targets_ >= 1, "a decode has targets");
+  Require(query_rows_ >= 1, "a decode has query rows");
   Require(tile.order.empty() || tile.order.size() == values_.size(), "order is [paths, T]");
   Require(spec_.forced_values.empty() || spec_.forced_values.size() == values_.size(),
           "forced_values is [T, paths]");
-  Require(spec_.buffer.bytes >= DecodeBufferBytes(model_.config(), targets_, tile.paths),
+  Require(spec_.buffer.bytes >= DecodeBufferBytes(model_.config(), query_rows_, tile.paths),
           "the buffer range holds the tile's buffer");
   if (tile.keep_mixtures) {
-    mixtures_ = MixtureStore(targets_ * tile.paths, model_.config().num_components);
+    mixtures_ = MixtureStore(query_rows_ * tile.paths, model_.config().num_components);
   }
 }
 
@@ -68,7 +68,7 @@ MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {
 }
 
 int64_t DecodeWork::BeginBatch(int64_t max_steps, int parallelism) {
-  batch_steps_ = std::min(max_steps, targets_ - steps_done_);
+  batch_steps_ = std::min(max_steps, query_rows_ - steps_done_);
   batch_tasks_ = std::clamp<int64_t>(parallelism, 1, spec_.tile.paths);
   return batch_tasks_;
 }
@@ -100,7 +100,7 @@ void DecodeWork::Step(PathRange paths, int64_t step, Scratch& scratch) {
     MixFeatures(model_, layers[l], rows, x, scratch);
     if (buffered) AppendBuffer(paths, step, l, scratch);
     if (buffered && l + 1 == layers.size()) {  // nothing reads the buffer token's output
-      GatherTargetRows(rows, d, x, x);
+      GatherQueryTokens(rows, d, x, x);
       rows = paths.count;
       for (int64_t p = 0; p < rows; ++p)
         scratch.row_path[p] = static_cast<int32_t>(paths.first + p);
@@ -115,7 +115,7 @@ void DecodeWork::Step(PathRange paths, int64_t step, Scratch& scratch) {
 void DecodeWork::Embed(PathRange paths, int64_t step, Scratch& scratch) {
   int64_t row = 0;
   const auto add = [&](int64_t path, int64_t position, int32_t offset, float y) {
-    scratch.encoding[row] = TargetAt(spec_.tile, path, position);
+    scratch.encoding[row] = QueryRowAt(spec_.tile, path, position);
     scratch.offset[row] = offset;
     scratch.y[row] = y;
     scratch.row_path[row] = static_cast<int32_t>(path);
@@ -124,7 +124,7 @@ void DecodeWork::Embed(PathRange paths, int64_t step, Scratch& scratch) {
   };
   const int64_t position = step - 1;
   for (int64_t path = paths.first; path < paths.first + paths.count; ++path) {
-    add(path, step, TokenOffset::kTarget, 0);
+    add(path, step, TokenOffset::kQueryRow, 0);
     if (step == 0) continue;
     add(path, position, TokenOffset::Buffer(position, model_.config()),
         values_[position * spec_.tile.paths + path]);

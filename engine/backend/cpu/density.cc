@@ -19,15 +19,15 @@ constexpr int64_t kGroupRows = 2'048;
 
 }  // namespace
 
-DensityLayout::DensityLayout(const ModelConfig& config, int64_t targets, int64_t paths)
-    : group_paths(std::max<int64_t>(1, std::min(paths, kGroupRows / (2 * targets)))),
-      capacity(targets - 1),
+DensityLayout::DensityLayout(const ModelConfig& config, int64_t query_rows, int64_t paths)
+    : group_paths(std::max<int64_t>(1, std::min(paths, kGroupRows / (2 * query_rows)))),
+      capacity(query_rows - 1),
       path_stride(RoundUp(LayerKvShape(config).Elements(capacity), kernels::kPanel)),
-      tokens(RoundUp(group_paths * 2 * targets * config.d_model, kernels::kPanel)) {}
+      tokens(RoundUp(group_paths * 2 * query_rows * config.d_model, kernels::kPanel)) {}
 
-int64_t DensityBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) {
+int64_t DensityBufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) {
   const int64_t bytes =
-      DensityLayout(config, targets, paths).elements() * static_cast<int64_t>(sizeof(float));
+      DensityLayout(config, query_rows, paths).elements() * static_cast<int64_t>(sizeof(float));
   return RoundUp(bytes, MemoryPool::kAlignment);
 }
 
@@ -35,29 +35,29 @@ DensityWork::DensityWork(DensitySpec spec, const float* context_kv, float* buffe
     : spec_(std::move(spec)),
       context_(*spec_.tile.context, context_kv),
       model_(context_.model()),
-      encodings_(EncodingsOf(*spec_.tile.targets)),
-      targets_(spec_.tile.targets->rows()),
-      layout_(model_.config(), targets_, spec_.tile.paths),
+      encodings_(EncodingsOf(*spec_.tile.query_rows)),
+      query_rows_(spec_.tile.query_rows->rows()),
+      layout_(model_.config(), query_rows_, spec_.tile.paths),
       tokens_(buffer),
       kv_(buffer + layout_.tokens),
       schedule_(ScheduleOfGroup()),
-      log_densities_(targets_ * spec_.tile.paths) {
+      log_densities_(query_rows_ * spec_.tile.paths) {
   const TileSpec& tile = spec_.tile;
   Require(tile.paths >= 1 && tile.paths <= kTilePaths, "a tile has 1 to tile_paths() paths");
-  Require(targets_ >= 1, "a density has targets");
+  Require(query_rows_ >= 1, "a density has query rows");
   Require(tile.order.empty() || tile.order.size() == log_densities_.size(), "order is [paths, T]");
   Require(spec_.values.size() == log_densities_.size(), "values is [T, paths]");
-  Require(spec_.buffer.bytes >= DensityBufferBytes(model_.config(), targets_, tile.paths),
+  Require(spec_.buffer.bytes >= DensityBufferBytes(model_.config(), query_rows_, tile.paths),
           "the buffer range holds what is kept between steps");
   if (tile.keep_mixtures) {
-    mixtures_ = MixtureStore(targets_ * tile.paths, model_.config().num_components);
+    mixtures_ = MixtureStore(query_rows_ * tile.paths, model_.config().num_components);
   }
 }
 
 LayerSchedule DensityWork::ScheduleOfGroup() const {
   const int64_t paths = std::min(layout_.group_paths, spec_.tile.paths - first_path_);
-  return LayerSchedule(DensityPhaseFlops(model_.config(), context_.rows(), targets_),
-                       2 * paths * targets_ - 1, ChunkRowsFor(context_.rows()));
+  return LayerSchedule(DensityPhaseFlops(model_.config(), context_.rows(), query_rows_),
+                       2 * paths * query_rows_ - 1, ChunkRowsFor(context_.rows()));
 }
 
 MixtureSpan DensityWork::mixture(int64_t path, int64_t position) const {
@@ -83,7 +83,7 @@ void DensityWork::RunTask(int64_t task, Scratch& scratch) {
   const RowRange rows = schedule_.RowsOf(task);
   float* x = tokens_ + rows.first * model_.config().d_model;
   if (layer == head_phase()) {
-    PredictTargets(rows, x, scratch);
+    PredictQueryRows(rows, x, scratch);
     return;
   }
   if (layer == 0) {
@@ -97,13 +97,13 @@ void DensityWork::RunTask(int64_t task, Scratch& scratch) {
 void DensityWork::Embed(RowRange rows, float* x, Scratch& scratch) const {
   for (int64_t i = 0; i < rows.rows; ++i) {
     const int64_t g = (rows.first + i) / 2;
-    const int64_t position = g % targets_;
-    const int64_t path = first_path_ + g / targets_;
-    const bool target = i % 2 == 0;
-    scratch.encoding[i] = TargetAt(spec_.tile, path, position);
+    const int64_t position = g % query_rows_;
+    const int64_t path = first_path_ + g / query_rows_;
+    const bool query_row = i % 2 == 0;
+    scratch.encoding[i] = QueryRowAt(spec_.tile, path, position);
     scratch.offset[i] =
-        target ? TokenOffset::kTarget : TokenOffset::Buffer(position, model_.config());
-    scratch.y[i] = target ? 0 : spec_.values[IndexOf(path, position)];
+        query_row ? TokenOffset::kQueryRow : TokenOffset::Buffer(position, model_.config());
+    scratch.y[i] = query_row ? 0 : spec_.values[IndexOf(path, position)];
   }
   EmbedTokens(model_, encodings_, rows.rows, scratch, x);
 }
@@ -129,10 +129,10 @@ void DensityWork::PreAttention(int64_t layer, RowRange rows, float* x, Scratch& 
   ProjectKv(model_, weights, tokens, x + d, 2 * d, scratch);
   for (int64_t i = 0; i < tokens;) {
     const int64_t g = rows.first / 2 + i;
-    const int64_t position = g % targets_;
-    const int64_t n = std::min(tokens - i, targets_ - position);  // up to the end of this path
+    const int64_t position = g % query_rows_;
+    const int64_t n = std::min(tokens - i, query_rows_ - position);  // up to the end of this path
     const int64_t kept = std::min(n, layout_.capacity - position);
-    float* base = LayerKvOf(layer) + g / targets_ * layout_.path_stride;
+    float* base = LayerKvOf(layer) + g / query_rows_ * layout_.path_stride;
     if (kept > 0) {
       AppendKv(shape, kept, scratch.key_value.data() + i * row, row,
                shape.At(base, layout_.capacity), position);
@@ -142,19 +142,19 @@ void DensityWork::PreAttention(int64_t layer, RowRange rows, float* x, Scratch& 
 }
 
 // Nothing reads a buffer token's output in the last layer, so only query rows are processed.
-void DensityWork::PredictTargets(RowRange rows, const float* x, Scratch& scratch) {
+void DensityWork::PredictQueryRows(RowRange rows, const float* x, Scratch& scratch) {
   const int64_t layer = head_phase() - 1;
   const PackedLayer& weights = model_.layers()[layer];
   const int64_t count = CeilDiv(rows.rows, 2);
-  float* targets = scratch.tokens.data();
-  GatherTargetRows(rows.rows, model_.config().d_model, x, targets);
+  float* query_rows = scratch.tokens.data();
+  GatherQueryTokens(rows.rows, model_.config().d_model, x, query_rows);
   SetVisible(rows, 2, scratch);
-  AttendRows(model_, weights, KvOf(layer), count, targets, scratch);
-  FeedForward(model_, weights, count, targets, scratch);
-  PredictMixtures(model_, count, targets, scratch);
+  AttendRows(model_, weights, KvOf(layer), count, query_rows, scratch);
+  FeedForward(model_, weights, count, query_rows, scratch);
+  PredictMixtures(model_, count, query_rows, scratch);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t g = rows.first / 2 + i;
-    const int64_t at = IndexOf(first_path_ + g / targets_, g % targets_);
+    const int64_t at = IndexOf(first_path_ + g / query_rows_, g % query_rows_);
     const kernels::MixtureView mixture = MixtureOf(model_, scratch, i);
     log_densities_[at] = kernels::MixtureLogDensity(mixture, spec_.values[at]);
     if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);
@@ -167,9 +167,9 @@ void DensityWork::SetVisible(RowRange rows, int64_t row_step, Scratch& scratch) 
   int64_t i = 0;
   for (int64_t row = rows.first; row < rows.first + rows.rows; row += row_step, ++i) {
     const int64_t g = row / 2;
-    scratch.row_path[i] = static_cast<int32_t>(g / targets_);
+    scratch.row_path[i] = static_cast<int32_t>(g / query_rows_);
     scratch.row_visible[i] =
-        static_cast<int32_t>(std::min(g % targets_ + row % 2, layout_.capacity));
+        static_cast<int32_t>(std::min(g % query_rows_ + row % 2, layout_.capacity));
   }
 }
 

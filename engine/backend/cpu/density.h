@@ -15,7 +15,7 @@ namespace chorale::cpu {
 // between steps, in elements: its tokens, and the buffer K/V of two layers, one for reading and one
 // for writing. All groups use the same memory in turn.
 struct DensityLayout {
-  DensityLayout(const ModelConfig& config, int64_t targets, int64_t paths);
+  DensityLayout(const ModelConfig& config, int64_t query_rows, int64_t paths);
 
   int64_t elements() const { return tokens + 2 * layer_kv(); }
   int64_t layer_kv() const { return group_paths * path_stride; }
@@ -27,7 +27,7 @@ struct DensityLayout {
 };
 
 // The size of the buffer of a density.
-int64_t DensityBufferBytes(const ModelConfig& config, int64_t targets, int64_t paths);
+int64_t DensityBufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths);
 
 // Processes the paths of the tile group by group, and a group phase by phase. Within a phase all
 // rows are independent:
@@ -67,7 +67,7 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
   void Embed(RowRange rows, float* x, Scratch& scratch) const;
   void AttendAndFeedForward(int64_t layer, RowRange rows, float* x, Scratch& scratch) const;
   void PreAttention(int64_t layer, RowRange rows, float* x, Scratch& scratch) const;
-  void PredictTargets(RowRange rows, const float* x, Scratch& scratch);
+  void PredictQueryRows(RowRange rows, const float* x, Scratch& scratch);
   void SetVisible(RowRange rows, int64_t row_step, Scratch& scratch) const;
   AttentionKv KvOf(int64_t layer) const;
   // The index in an array [T, paths].
@@ -80,7 +80,7 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
   const ContextKvView context_;
   const PackedModel& model_;
   const float* const encodings_;  // [T, D]
-  const int64_t targets_;         // T
+  const int64_t query_rows_;      // T
   const DensityLayout layout_;
   float* const tokens_;  // [group_paths * 2T, D]
   float* const kv_;      // [2, group_paths] of path_stride elements; layer l is the (l mod 2)th

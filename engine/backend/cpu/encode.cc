@@ -11,7 +11,7 @@
 namespace chorale::cpu {
 namespace {
 
-// Rows per step of EncodeTargetsWork. A step is one task.
+// Rows per step of EncodeQueryRowsWork. A step is one task.
 constexpr int64_t kRowsPerStep = 256;
 
 const PackedModel* AsPackedModel(const BackendModel* model) {
@@ -137,32 +137,32 @@ void EncodeWork::PreAttention(int64_t layer, int64_t first, int64_t rows, float*
            first);
 }
 
-EncodeTargetsWork::EncodeTargetsWork(std::shared_ptr<const ResidentContext> context,
-                                     FeatureMatrix features)
+EncodeQueryRowsWork::EncodeQueryRowsWork(std::shared_ptr<const ResidentContext> context,
+                                         FeatureMatrix features)
     : context_(std::move(context)),
       model_(AsPackedModel(context_->model.get())),
       features_(std::move(features)),
-      encoded_(std::make_shared<EncodedTargets>(features_.rows, model_->config().d_model)),
+      encoded_(std::make_shared<EncodedQueryRows>(features_.rows, model_->config().d_model)),
       schedule_({model_->row_encoder().EncodeFlops(1, features_.features)}, features_.rows,
                 kRowsPerStep) {
   RequireShape(features_);
 }
 
-std::shared_ptr<const EncodedRows> EncodeTargetsWork::TakeRows() {
+std::shared_ptr<const EncodedRows> EncodeQueryRowsWork::TakeRows() {
   Require(done(), "the rows are encoded");
   return std::move(encoded_);
 }
 
-int64_t EncodeTargetsWork::BeginBatch(int64_t max_steps, int parallelism) {
+int64_t EncodeQueryRowsWork::BeginBatch(int64_t max_steps, int parallelism) {
   return schedule_.BeginBatch(max_steps);
 }
 
-void EncodeTargetsWork::RunTask(int64_t task, Scratch& scratch) {
+void EncodeQueryRowsWork::RunTask(int64_t task, Scratch& scratch) {
   const auto [first, rows] = schedule_.RowsOf(task);
   model_->row_encoder().Encode(*context_->encoder_state, features_, first, rows,
                                encoded_->mutable_encodings() + first * model_->config().d_model);
 }
 
-int64_t EncodeTargetsWork::EndBatch() { return schedule_.EndBatch(); }
+int64_t EncodeQueryRowsWork::EndBatch() { return schedule_.EndBatch(); }
 
 }  // namespace chorale::cpu

@@ -68,9 +68,9 @@ class EncodeWork : public chorale::EncodeWork, public BatchedWork {
 
 // Encodes the query rows of a request. A step is a bounded batch of rows. Thread contract: see
 // BatchedWork. Tasks process different rows.
-class EncodeTargetsWork : public RowsWork, public BatchedWork {
+class EncodeQueryRowsWork : public RowsWork, public BatchedWork {
  public:
-  EncodeTargetsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features);
+  EncodeQueryRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features);
 
   bool done() const override { return schedule_.done(); }
   double next_step_flops() const override { return schedule_.next_step_flops(); }
@@ -85,7 +85,7 @@ class EncodeTargetsWork : public RowsWork, public BatchedWork {
   const std::shared_ptr<const ResidentContext> context_;
   const PackedModel* const model_;
   const FeatureMatrix features_;
-  std::shared_ptr<EncodedTargets> encoded_;
+  std::shared_ptr<EncodedQueryRows> encoded_;
   LayerSchedule schedule_;  // one phase
 };
 

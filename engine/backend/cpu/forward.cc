@@ -141,7 +141,7 @@ kernels::MixtureView MixtureOf(const PackedModel& model, const Scratch& scratch,
           .components = m};
 }
 
-void GatherTargetRows(int64_t rows, int64_t width, const float* x, float* kept) {
+void GatherQueryTokens(int64_t rows, int64_t width, const float* x, float* kept) {
   for (int64_t row = 0; row < rows; row += 2) {
     const float* from = x + row * width;
     float* to = kept + row / 2 * width;

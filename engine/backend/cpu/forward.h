@@ -51,7 +51,7 @@ void PredictMixtures(const PackedModel& model, int64_t rows, const float* x, Scr
 kernels::MixtureView MixtureOf(const PackedModel& model, const Scratch& scratch, int64_t row);
 
 // kept [ceil(rows / 2), D] = rows 0, 2, 4, ... of x [rows, D]; kept may be x itself.
-void GatherTargetRows(int64_t rows, int64_t width, const float* x, float* kept);
+void GatherQueryTokens(int64_t rows, int64_t width, const float* x, float* kept);
 
 }  // namespace chorale::cpu
 

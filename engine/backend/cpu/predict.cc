@@ -12,14 +12,14 @@ PredictWork::PredictWork(PredictSpec spec, const float* context_kv)
     : spec_(std::move(spec)),
       context_(*spec_.context, context_kv),
       model_(context_.model()),
-      encodings_(EncodingsOf(*spec_.targets)),
+      encodings_(EncodingsOf(*spec_.query_rows)),
       tokens_(spec_.rows * model_.config().d_model),
       schedule_(PredictLayerFlops(model_.config(), context_.rows()), spec_.rows,
                 ChunkRowsFor(context_.rows())),
       mixtures_(spec_.rows, model_.config().num_components) {
   Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
-              spec_.first_row + spec_.rows <= spec_.targets->rows(),
-          "the rows to predict are target rows");
+              spec_.first_row + spec_.rows <= spec_.query_rows->rows(),
+          "the rows to predict are query rows");
 }
 
 MixtureSpan PredictWork::mixture(int64_t row) const {
@@ -52,7 +52,7 @@ void PredictWork::RunTask(int64_t task, Scratch& scratch) {
 void PredictWork::Embed(RowRange rows, float* x, Scratch& scratch) const {
   for (int64_t i = 0; i < rows.rows; ++i) {
     scratch.encoding[i] = static_cast<int32_t>(spec_.first_row + rows.first + i);
-    scratch.offset[i] = TokenOffset::kTarget;
+    scratch.offset[i] = TokenOffset::kQueryRow;
     scratch.y[i] = 0;
   }
   EmbedTokens(model_, encodings_, rows.rows, scratch, x);

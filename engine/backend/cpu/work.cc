@@ -7,14 +7,14 @@
 namespace chorale::cpu {
 
 const float* EncodingsOf(const EncodedRows& rows) {
-  const auto* cpu_rows = dynamic_cast<const EncodedTargets*>(&rows);
+  const auto* cpu_rows = dynamic_cast<const EncodedQueryRows*>(&rows);
   Require(cpu_rows != nullptr, "the encoded rows belong to the CPU backend");
   return cpu_rows->encodings();
 }
 
-int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t position) {
+int32_t QueryRowAt(const TileSpec& tile, int64_t path, int64_t position) {
   return tile.order.empty() ? static_cast<int32_t>(position)
-                            : tile.order[path * tile.targets->rows() + position];
+                            : tile.order[path * tile.query_rows->rows() + position];
 }
 
 void MixtureStore::Set(int64_t row, const kernels::MixtureView& mixture) {

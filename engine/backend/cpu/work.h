@@ -32,9 +32,9 @@ class BatchedWork {
 };
 
 // Encodings of query rows, [T, D].
-class EncodedTargets : public EncodedRows {
+class EncodedQueryRows : public EncodedRows {
  public:
-  EncodedTargets(int64_t rows, int64_t width) : rows_(rows), encodings_(rows * width) {}
+  EncodedQueryRows(int64_t rows, int64_t width) : rows_(rows), encodings_(rows * width) {}
   int64_t rows() const override { return rows_; }
   const float* encodings() const { return encodings_.data(); }
   float* mutable_encodings() { return encodings_.data(); }
@@ -48,7 +48,7 @@ class EncodedTargets : public EncodedRows {
 const float* EncodingsOf(const EncodedRows& rows);
 
 // The index of the query row at a position of a path of the tile.
-int32_t TargetAt(const TileSpec& tile, int64_t path, int64_t position);
+int32_t QueryRowAt(const TileSpec& tile, int64_t path, int64_t position);
 
 // Mixtures of some rows, [rows, M].
 class MixtureStore {

@@ -22,8 +22,8 @@
 #include "engine/backend/cuda/model.h"
 #include "engine/backend/cuda/path_buffer.h"
 #include "engine/backend/cuda/predict_work.h"
+#include "engine/backend/cuda/query_rows_work.h"
 #include "engine/backend/cuda/rows_workspace.h"
-#include "engine/backend/cuda/targets_work.h"
 #include "kernels/cpu/target.h"
 #include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/layout/tile.h"
@@ -51,8 +51,8 @@ class Backend : public chorale::Backend {
             .decodes_in_step = true};
   }
   int64_t tile_paths() const override { return kernels::cuda::kTilePaths; }
-  int64_t density_paths(int64_t targets) const override {
-    return DensityPaths(targets, device_->properties().multiprocessors);
+  int64_t density_paths(int64_t query_rows) const override {
+    return DensityPaths(query_rows, device_->properties().multiprocessors);
   }
   int64_t context_pool_bytes() const override { return device_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }
@@ -73,14 +73,17 @@ class Backend : public chorale::Backend {
     const KernelShape shape = ShapeOf(config);
     return ArrayBytes<uint16_t>(shape.layers * shape.ContextElements(rows));
   }
-  int64_t BufferBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return PathBufferLayout(ShapeOf(config), targets, paths, PathBufferLayout::Use::kDecode).bytes;
+  int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
+    return PathBufferLayout(ShapeOf(config), query_rows, paths, PathBufferLayout::Use::kDecode)
+        .bytes;
   }
-  int64_t DensityBytes(const ModelConfig& config, int64_t targets, int64_t paths) const override {
-    return PathBufferLayout(ShapeOf(config), targets, paths, PathBufferLayout::Use::kDensity).bytes;
+  int64_t DensityBytes(const ModelConfig& config, int64_t query_rows,
+                       int64_t paths) const override {
+    return PathBufferLayout(ShapeOf(config), query_rows, paths, PathBufferLayout::Use::kDensity)
+        .bytes;
   }
-  int64_t RowsBytes(const ModelConfig& config, int64_t targets) const override {
-    return cuda::RowsBytes(ShapeOf(config), targets);
+  int64_t RowsBytes(const ModelConfig& config, int64_t query_rows) const override {
+    return cuda::RowsBytes(ShapeOf(config), query_rows);
   }
   int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
     return RowsWorkspaceLayout(ShapeOf(config), rows, RowsWorkspaceLayout::Use::kPredict).bytes;
@@ -120,8 +123,8 @@ class Backend : public chorale::Backend {
   }
   std::unique_ptr<chorale::RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                              FeatureMatrix features, PoolRange buffer) override {
-    return std::make_unique<EncodeTargetsWork>(std::move(context), std::move(features), buffer,
-                                               *device_);
+    return std::make_unique<EncodeQueryRowsWork>(std::move(context), std::move(features), buffer,
+                                                 *device_);
   }
   std::unique_ptr<chorale::DecodeWork> NewDecode(DecodeSpec spec) override {
     return std::make_unique<DecodeWork>(std::move(spec), *device_);
@@ -231,7 +234,7 @@ absl::Status Backend::CheckRoom(const DeviceModel& model) const {
   for (const absl::Status& s :
        {check("the smallest context", ContextBytes(config, 1), "contexts", context_pool_bytes()),
         check("the smallest context", EncodeBytes(config, 1), "encoding", encode_pool_bytes()),
-        check("a tile over as many targets as it was trained for", tile, "buffers",
+        check("a tile over as many query rows as it was trained for", tile, "buffers",
               buffer_pool_bytes()),
         check("a tile", DecodeWorkspace::TileBytes(model), "workspace",
               device_->launch_workspace().bytes),

@@ -25,11 +25,11 @@ StepOutputsLayout::StepOutputsLayout(int64_t steps, int64_t paths, int64_t compo
 DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.tile.context->model)),
-      targets_(spec_.tile.targets->rows()),
-      layout_(model_.shape(), targets_, spec_.tile.paths, PathBufferLayout::Use::kDecode),
+      query_rows_(spec_.tile.query_rows->rows()),
+      layout_(model_.shape(), query_rows_, spec_.tile.paths, PathBufferLayout::Use::kDecode),
       memory_(device.BufferAt(spec_.buffer)),
       context_(device.ContextAt(spec_.tile.context->kv)),
-      values_(targets_ * spec_.tile.paths),
+      values_(query_rows_ * spec_.tile.paths),
       log_densities_(values_.size()) {
   RequireTile(spec_.tile, kTilePaths);
   Require(spec_.forced_values.empty() || spec_.forced_values.size() == values_.size(),
@@ -37,7 +37,7 @@ DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds the tile's buffer");
   UploadTile(layout_, memory_, spec_.tile, spec_.forced_values, device);
   if (spec_.tile.keep_mixtures) {
-    mixtures_ = Mixtures(targets_ * spec_.tile.paths, model_.shape().components);
+    mixtures_ = Mixtures(query_rows_ * spec_.tile.paths, model_.shape().components);
   }
 }
 
@@ -57,9 +57,9 @@ MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {
 
 Tile DecodeWork::NextTile() const {
   Tile tile = TileOfPaths(layout_, memory_, context_, context_rows(), {0, paths()});
-  tile.visible_target = static_cast<int32_t>(steps_done_);
-  tile.visible_buffer = tile.visible_target;
-  tile.append_position = tile.visible_target - 1;
+  tile.visible_query = static_cast<int32_t>(steps_done_);
+  tile.visible_buffer = tile.visible_query;
+  tile.append_position = tile.visible_query - 1;
   return tile;
 }
 

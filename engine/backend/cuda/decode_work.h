@@ -36,10 +36,10 @@ class DecodeWork : public chorale::DecodeWork {
  public:
   DecodeWork(DecodeSpec spec, Device& device);
 
-  bool done() const override { return steps_done_ == targets_; }
+  bool done() const override { return steps_done_ == query_rows_; }
   double next_step_flops() const override;
   double next_flops(int64_t steps) const override;
-  int64_t steps_at_this_cost() const override { return targets_ - steps_done_; }
+  int64_t steps_at_this_cost() const override { return query_rows_ - steps_done_; }
   int64_t steps_done() const override { return steps_done_; }
   absl::Span<const float> values() const override { return values_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }
@@ -48,7 +48,7 @@ class DecodeWork : public chorale::DecodeWork {
   const DeviceModel& model() const { return model_; }
   int64_t context_rows() const { return spec_.tile.context->rows; }
   int64_t paths() const { return spec_.tile.paths; }
-  int64_t steps_left() const { return targets_ - steps_done_; }
+  int64_t steps_left() const { return query_rows_ - steps_done_; }
 
   // Return the descriptors of the next `steps` steps. `outputs` is device memory for their outputs.
   kernels::cuda::Tile NextTile() const;
@@ -61,7 +61,7 @@ class DecodeWork : public chorale::DecodeWork {
  private:
   const DecodeSpec spec_;
   const DeviceModel& model_;
-  const int64_t targets_;  // T
+  const int64_t query_rows_;  // T
   const PathBufferLayout layout_;
   char* const memory_;       // range of the buffer pool
   uint16_t* const context_;  // K and V

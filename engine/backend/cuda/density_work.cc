@@ -23,28 +23,28 @@ double RowsOfTile(int64_t paths, size_t path_tiles) {
 
 }  // namespace
 
-int64_t DensityPaths(int64_t targets, int multiprocessors) {
+int64_t DensityPaths(int64_t query_rows, int multiprocessors) {
   constexpr int64_t kMostTiles = 16;
-  const int64_t tiles = CeilDiv(2 * int64_t{multiprocessors}, targets);
+  const int64_t tiles = CeilDiv(2 * int64_t{multiprocessors}, query_rows);
   return std::min(tiles, kMostTiles) * kernels::cuda::kTilePaths;
 }
 
 DensityWork::DensityWork(DensitySpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.tile.context->model)),
-      targets_(spec_.tile.targets->rows()),
-      layout_(model_.shape(), targets_, spec_.tile.paths, PathBufferLayout::Use::kDensity),
+      query_rows_(spec_.tile.query_rows->rows()),
+      layout_(model_.shape(), query_rows_, spec_.tile.paths, PathBufferLayout::Use::kDensity),
       memory_(device.BufferAt(spec_.buffer)),
       path_tiles_(TilesOfPaths(spec_.tile.paths)),
-      schedule_(DensityPhaseFlops(model_.config(), spec_.tile.context->rows, targets_,
+      schedule_(DensityPhaseFlops(model_.config(), spec_.tile.context->rows, query_rows_,
                                   RowsOfTile(spec_.tile.paths, path_tiles_.size())),
                 layout_.row_tiles, ChunkTiles(model_, device)),
-      log_densities_(targets_ * spec_.tile.paths) {
-  RequireTile(spec_.tile, DensityPaths(targets_, device.properties().multiprocessors));
+      log_densities_(query_rows_ * spec_.tile.paths) {
+  RequireTile(spec_.tile, DensityPaths(query_rows_, device.properties().multiprocessors));
   Require(spec_.values.size() == log_densities_.size(), "values is [T, paths]");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
   if (spec_.tile.keep_mixtures) {
-    mixtures_ = Mixtures(targets_ * spec_.tile.paths, model_.shape().components);
+    mixtures_ = Mixtures(query_rows_ * spec_.tile.paths, model_.shape().components);
   }
   UploadTile(layout_, memory_, spec_.tile, spec_.values, device);
   UploadRowTiles(device);
@@ -61,11 +61,11 @@ void DensityWork::UploadRowTiles(Device& device) {
   for (const PathRange& of_tile : path_tiles_) {
     Tile tile = TileOfPaths(layout_, memory_, device.ContextAt(context.kv), context.rows, of_tile);
     const PathTile path_tile = PathTileOf(layout_, memory_, spec_.tile, of_tile);
-    for (int64_t t = 0; t < targets_; ++t) {
+    for (int64_t t = 0; t < query_rows_; ++t) {
       const auto position = static_cast<int32_t>(t);
       // No row attends to the token at the last position.
       const bool token = t < layout_.capacity;
-      tile.visible_target = position;
+      tile.visible_query = position;
       tile.visible_buffer = token ? position + 1 : position;
       tile.append_position = token ? position : -1;
       tiles.push_back(tile);

@@ -38,7 +38,7 @@ class DensityWork : public chorale::DensityWork, public Launchable {
 
   const DensitySpec spec_;
   const DeviceModel& model_;
-  const int64_t targets_;  // T
+  const int64_t query_rows_;  // T
   const PathBufferLayout layout_;
   char* const memory_;  // range of the buffer pool
   const std::vector<PathRange> path_tiles_;
@@ -49,10 +49,10 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   Mixtures mixtures_;                  // [T * paths] if kept
 };
 
-// Returns the maximum number of paths of a density over `targets` query rows. A tile of paths has a
-// row tile for each query row. There should be two row tiles per multiprocessor, in at most 16
-// tiles of paths.
-int64_t DensityPaths(int64_t targets, int multiprocessors);
+// Returns the maximum number of paths of a density over `query_rows` query rows. A tile of paths
+// has a row tile for each query row. There should be two row tiles per multiprocessor, in at most
+// 16 tiles of paths.
+int64_t DensityPaths(int64_t query_rows, int multiprocessors);
 
 }  // namespace chorale::cuda
 

@@ -4,7 +4,7 @@
 
 #include "base/integer_math.h"
 #include "base/require.h"
-#include "engine/backend/cuda/targets_work.h"
+#include "engine/backend/cuda/query_rows_work.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/tile.h"
 
@@ -14,23 +14,23 @@ using kernels::cuda::kTileRows;
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
-PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t targets, int64_t paths,
+PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t query_rows, int64_t paths,
                                    Use use)
-    : capacity(targets - 1) {
+    : capacity(query_rows - 1) {
   ArenaLayout arena(kAlignment);
   const int64_t kv_elements = shape.layers * shape.BufferElements(capacity, paths);
   kv_path_elements = kv_elements / kernels::cuda::BufferPaths(paths);
   kv = arena.Take<uint16_t>(kv_elements);
-  values = arena.Take<float>(targets * paths);
-  order = arena.Take<int32_t>(targets * paths);
+  values = arena.Take<float>(query_rows * paths);
+  order = arena.Take<int32_t>(query_rows * paths);
   if (use == Use::kDensity) {
-    row_tiles = targets * CeilDiv(paths, kernels::cuda::kTilePaths);
+    row_tiles = query_rows * CeilDiv(paths, kernels::cuda::kTilePaths);
     x = arena.Take<float>(row_tiles * kTileRows * shape.width);
     q = arena.Take<uint16_t>(row_tiles * kTileRows * shape.q_stride);
     tiles = arena.Take<Tile>(row_tiles);
     path_tiles = arena.Take<PathTile>(row_tiles);
-    densities = arena.Take<double>(targets * paths);
-    mixtures = arena.Take<float>(targets * paths * 3 * shape.components);
+    densities = arena.Take<double>(query_rows * paths);
+    mixtures = arena.Take<float>(query_rows * paths * 3 * shape.components);
   }
   bytes = arena.bytes();
 }
@@ -60,13 +60,13 @@ Tile TileOfPaths(const PathBufferLayout& layout, char* memory, uint16_t* context
 PathTile PathTileOf(const PathBufferLayout& layout, char* memory, const TileSpec& spec,
                     PathRange paths) {
   PathTile tile;
-  tile.encodings = AsEncodedTargets(*spec.targets).encodings();
+  tile.encodings = AsEncodedQueryRows(*spec.query_rows).encodings();
   if (!spec.order.empty()) {
-    tile.order = layout.order.At(memory) + paths.first * spec.targets->rows();
+    tile.order = layout.order.At(memory) + paths.first * spec.query_rows->rows();
   }
   tile.values = layout.values.At(memory) + paths.first;
   tile.paths = static_cast<int32_t>(paths.paths);
-  tile.targets = static_cast<int32_t>(spec.targets->rows());
+  tile.query_rows = static_cast<int32_t>(spec.query_rows->rows());
   return tile;
 }
 
@@ -79,11 +79,11 @@ void UploadTile(const PathBufferLayout& layout, char* memory, const TileSpec& sp
 }
 
 void RequireTile(const TileSpec& tile, int64_t most_paths) {
-  const int64_t targets = tile.targets->rows();
+  const int64_t query_rows = tile.query_rows->rows();
   Require(tile.paths >= 1 && tile.paths <= most_paths,
           "there are as many paths as a tile may have");
-  Require(targets >= 1, "a tile has targets");
-  Require(tile.order.empty() || static_cast<int64_t>(tile.order.size()) == tile.paths * targets,
+  Require(query_rows >= 1, "a tile has query rows");
+  Require(tile.order.empty() || static_cast<int64_t>(tile.order.size()) == tile.paths * query_rows,
           "order is [paths, T]");
 }
 

@@ -21,7 +21,7 @@ namespace chorale::cuda {
 // the paths of all tiles.
 struct PathBufferLayout {
   enum class Use { kDecode, kDensity };
-  PathBufferLayout(const KernelShape& shape, int64_t targets, int64_t paths, Use use);
+  PathBufferLayout(const KernelShape& shape, int64_t query_rows, int64_t paths, Use use);
 
   // Positions in the buffer: T - 1, because no row attends to the value at the last position.
   int64_t capacity = 0;

@@ -6,7 +6,7 @@
 #include "base/integer_math.h"
 #include "base/require.h"
 #include "engine/backend/cuda/layer_pass.h"
-#include "engine/backend/cuda/targets_work.h"
+#include "engine/backend/cuda/query_rows_work.h"
 #include "engine/backend/flop_model.h"
 #include "kernels/cuda/layout/tile.h"
 
@@ -25,8 +25,8 @@ PredictWork::PredictWork(PredictSpec spec, Device& device)
       set_(layout_.Set(memory_, spec_.context->rows)),
       mixtures_(spec_.rows, model_.shape().components) {
   Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
-              spec_.first_row + spec_.rows <= spec_.targets->rows(),
-          "the rows to predict are target rows");
+              spec_.first_row + spec_.rows <= spec_.query_rows->rows(),
+          "the rows to predict are query rows");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
   const std::vector<Tile> tiles =
       TilesOfRows(spec_.rows, device.ContextAt(spec_.context->kv), spec_.context->rows);
@@ -48,8 +48,8 @@ void PredictWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
     const TileSet set = PartOf(set_, shape, tiles);
     const int64_t first = tiles.first * kTileRows;
     if (schedule_.phase() == 0) {
-      const float* const encodings =
-          AsEncodedTargets(*spec_.targets).encodings() + (spec_.first_row + first) * shape.width;
+      const float* const encodings = AsEncodedQueryRows(*spec_.query_rows).encodings() +
+                                     (spec_.first_row + first) * shape.width;
       const int64_t rows = std::min(tiles.rows * kTileRows, spec_.rows - first);
       forward.EmbedRows(set, encodings, rows, model_.offsets(), nullptr);
       forward.PreAttention(0, set);

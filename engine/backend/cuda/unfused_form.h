@@ -27,7 +27,7 @@ class UnfusedForm : public LayerForm {
   UnfusedForm(const Model& model, const KernelShape& shape, kernels::cuda::GemmLibrary& library,
               Device& device, WeightBlob& blob);
 
-  std::string name() const override { return "wide"; }
+  std::string name() const override { return "unfused"; }
   std::string kv_format() const override;
   // Selects the algorithms of the GEMMs. Returns the errors of PlanGemm.
   absl::Status Prepare() override { return gemms_.Plan(shape_, library_, device_); }

@@ -21,12 +21,12 @@ class BufferKeys {
   using Words = SliceWords<T::kLaneElements / 2>;
 
  public:
-  // Row g attends to tile.visible_target positions, row g + 8 to tile.visible_buffer.
+  // Row g attends to tile.visible_query positions, row g + 8 to tile.visible_buffer.
   __device__ __forceinline__ BufferKeys(const Tile& tile, int layer, int kv_heads, int kv_head,
                                         int path, int splits)
-      : visible_{tile.visible_target, tile.visible_buffer},
+      : visible_{tile.visible_query, tile.visible_buffer},
         stride_(splits * kPositions),
-        positions_(max(tile.visible_target, tile.visible_buffer)),
+        positions_(max(tile.visible_query, tile.visible_buffer)),
         value_offset_(tile.buffer_paths * kHeadDim),
         keys_(tile.buffer +
               layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, kv_heads, kHeadDim) +

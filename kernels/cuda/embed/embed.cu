@@ -34,11 +34,11 @@ __device__ __forceinline__ void EmbedRow(const float* encoding, const float* off
   }
 }
 
-// The inputs of a path's target or buffer token at the tile's current position.
+// The inputs of a path's query row or buffer token at the tile's current position.
 struct PathRow {
   bool empty = true;  // no such path, or no token yet; the other fields are unused
-  int64_t target = 0;
-  int32_t offset = 0;  // row of the offsets of target, context and buffer positions
+  int64_t query_row = 0;
+  int32_t offset = 0;  // row of the offsets of query rows, context and buffer positions
   float y = 0;
 };
 
@@ -53,9 +53,9 @@ __device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int path, bo
     row.y = LoadCg<float>(paths.values + position * paths.paths + path);
     row.offset = 2 + position % buffer_positions;
   }
-  row.target = paths.order == nullptr
-                   ? position
-                   : LoadCg<int32_t>(paths.order + path * paths.targets + position);
+  row.query_row = paths.order == nullptr
+                      ? position
+                      : LoadCg<int32_t>(paths.order + path * paths.query_rows + position);
   return row;
 }
 
@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(kThreads)
   const int row = threadIdx.x / kWarpSize;
   const PathRow from = PathRowOf(paths, group * kGroupPaths + row % kGroupPaths, row >= kGroupPaths,
                                  p.buffer_positions);
-  EmbedRow(paths.encodings + from.target * p.width, p.offsets + from.offset * p.width, p.y_weight,
-           from.y, from.empty, p.width,
+  EmbedRow(paths.encodings + from.query_row * p.width, p.offsets + from.offset * p.width,
+           p.y_weight, from.y, from.empty, p.width,
            p.x + (static_cast<int64_t>(blockIdx.x) * kBlockRows + row) * p.width);
 }
 

@@ -12,11 +12,11 @@
 
 namespace chorale::kernels::cuda {
 
-// Embeds the target and the buffer token of every path. Rows without a token are zero.
+// Embeds the query row and the buffer token of every path. Rows without a token are zero.
 struct EmbedPathsParams {
   const Tile* tiles = nullptr;      // [tiles], device
   const PathTile* paths = nullptr;  // [tiles], device
-  const float* offsets = nullptr;   // [2 + K, D] f32, device: target, context, buffer positions
+  const float* offsets = nullptr;   // [2 + K, D] f32, device: query row, context, buffer positions
   const float* y_weight = nullptr;  // [D] f32, device
   float* x = nullptr;               // [tiles, 64, D] f32, device
   int32_t tile_count = 0;
@@ -24,8 +24,8 @@ struct EmbedPathsParams {
   int32_t buffer_positions = 0;  // K: a token at position i gets offset 2 + i mod K
 };
 
-// Embeds rows of a context, with y, or targets to predict, without y. They fill tiles row by row;
-// the rest of the last tile is zero.
+// Embeds rows of a context, with y, or query rows to predict, without y. They fill tiles row by
+// row; the rest of the last tile is zero.
 struct EmbedRowsParams {
   const float* encodings = nullptr;  // [rows, D] f32, device; may be x
   const float* offset = nullptr;     // [D] f32, device

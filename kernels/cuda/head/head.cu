@@ -16,9 +16,9 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-// Grid: x row sets of 8: the targets of each group of paths, or all rows of a tile that predicts. A
-// block computes one set. There are few blocks with little arithmetic each, so memory latency
-// dominates: weights are loaded as early as registers allow.
+// Grid: x row sets of 8: the query rows of each group of paths, or all rows of a tile that
+// predicts. A block computes one set. There are few blocks with little arithmetic each, so memory
+// latency dominates: weights are loaded as early as registers allow.
 //
 // -inf: the maximum of M >= 1 finite weights is finite; a log-density may be -inf and is stored as
 // such.
@@ -79,9 +79,9 @@ __global__ void __launch_bounds__(kAdvanceThreads)
   paths.token_position = position;
   paths.position = position + 1;
   tile.append_position = position;
-  tile.visible_target = position + 1;
+  tile.visible_query = position + 1;
   tile.visible_buffer = position + 1;
-  if (steps_left == 0 || position + 1 == LoadCg<int32_t>(&paths.targets)) tile.groups = 0;
+  if (steps_left == 0 || position + 1 == LoadCg<int32_t>(&paths.query_rows)) tile.groups = 0;
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ struct HeadWeights {
 struct HeadParams {
   const Tile* tiles = nullptr;  // [tiles], device
   const float* x = nullptr;     // [tiles, 64, D] f32, device
-  // [tiles], device: the paths whose targets get values drawn or scored. Null: all rows are targets
-  // to predict, and only their mixtures are stored.
+  // [tiles], device: the paths whose query rows get values drawn or scored. Null: all rows are
+  // query rows to predict, and only their mixtures are stored.
   const PathTile* paths = nullptr;
   float* mixtures = nullptr;  // [tiles, 64, 3, M] f32, device; only when `paths` is null
   HeadWeights weights;
@@ -64,7 +64,7 @@ int HeadSharedBytes(const ModelShape& shape);
 ErrorCode LaunchHead(const HeadParams& params, Stream stream);
 
 // Advances every tile of a decode to its next position (counters of Tile and PathTile). A tile that
-// has no steps or no targets left becomes idle (groups = 0).
+// has no steps or no query rows left becomes idle (groups = 0).
 struct AdvancePositionParams {
   Tile* tiles = nullptr;      // [tiles], device, updated
   PathTile* paths = nullptr;  // [tiles], device, updated

@@ -13,7 +13,7 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kHeadRows = 8;           // rows of a block: the targets of one group
+inline constexpr int kHeadRows = 8;           // rows of a block: the query rows of one group
 inline constexpr int kHeadWarps = 16;         // of a block
 inline constexpr int kHeadMixtureArrays = 5;  // of RowMixture (row_mixture.cuh)
 inline constexpr int kHeadOutputs = 64;       // outputs that a warp sums, two a lane

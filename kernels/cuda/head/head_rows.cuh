@@ -1,5 +1,5 @@
-// What a block of the head kernel computes: 8 rows, the targets of one group of paths or any 8 rows
-// of a tile that predicts.
+// What a block of the head kernel computes: 8 rows, the query rows of one group of paths or any 8
+// rows of a tile that predicts.
 #ifndef CHORALE_KERNELS_CUDA_HEAD_HEAD_ROWS_CUH_
 #define CHORALE_KERNELS_CUDA_HEAD_HEAD_ROWS_CUH_
 

@@ -19,7 +19,7 @@ struct UnfusedHeadParams {
   // Without x, and weights.gamma, beta and w1, which are not read. `shape.hidden` is a
   // multiple of 8, zeros included; it has no limit.
   HeadParams head;
-  // W1 z, device: with head.paths [tiles, 32, Dff] f32 of the targets of paths, else [tiles, 64,
+  // W1 z, device: with head.paths [tiles, 32, Dff] f32 of the query rows of paths, else [tiles, 64,
   // Dff].
   const float* h = nullptr;
 };

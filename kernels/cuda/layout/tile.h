@@ -7,7 +7,7 @@
 
 namespace chorale::kernels::cuda {
 
-// A tile has four groups of 16 rows, the rows of one mma. In a tile of paths, the target and the
+// A tile has four groups of 16 rows, the rows of one mma. In a tile of paths, the query row and the
 // buffer token of a path are rows g and g + 8 of a group: the same four lanes hold both rows, and
 // load each key of the path's buffer once for both.
 inline constexpr int kTilePaths = 32;
@@ -19,11 +19,11 @@ inline constexpr int kTileGroups = kTileRows / kGroupRows;
 // clang-format off
 //   phase                  row of the tile               attends to                    writes K and V
 //   encode a context       context row first_row + row   the context                   to the context
-//   decode, position t     a path's target t             context, buffer 0..t-1        -
+//   decode, position t     a path's query row t             context, buffer 0..t-1        -
 //                          the path's buffer token t-1   context, buffer 0..t-1        to buffer t-1
-//   density, position t    a path's target t             context, buffer 0..t-1        -
+//   density, position t    a path's query row t             context, buffer 0..t-1        -
 //                          the path's buffer token t     context, buffer 0..t          to buffer t
-//   predict                a target                      the context                   -
+//   predict                a query row                   the context                   -
 // clang-format on
 //
 // A context is complete before a tile that only reads it is uploaded. Kernels change `groups`,
@@ -36,7 +36,7 @@ struct Tile {
   int32_t groups = 0;            // groups in use, from the first on; 0: skip this tile
   int32_t buffer_paths = 0;      // paths that the buffer has room for, a multiple of 8
   int32_t buffer_capacity = 0;   // positions
-  int32_t visible_target = 0;    // buffer positions that a path's target attends to
+  int32_t visible_query = 0;     // buffer positions that a path's query row attends to
   int32_t visible_buffer = 0;    // buffer positions that its buffer token attends to
   int32_t append_position = -1;  // buffer position to which K and V are written; -1: none
   int32_t first_row = -1;        // row of the context being encoded; -1: not encoding

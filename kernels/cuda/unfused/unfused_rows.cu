@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t tile = row / of_tile;
   if (tile >= p.tile_count) return;
   const int in_tile = static_cast<int>(row % of_tile);
-  // A path's target is row g of its group.
+  // A path's query row is row g of its group.
   const int from =
       p.of_paths ? in_tile / kGroupPaths * kGroupRows + in_tile % kGroupPaths : in_tile;
   WarpRow<kQuads> values;

@@ -61,7 +61,7 @@ struct HeadPartsParams {
   const float* gamma = nullptr;
   const float* beta = nullptr;
   int32_t tile_count = 0;
-  bool of_paths = false;  // only the targets of the 32 paths of a tile; else all 64 rows
+  bool of_paths = false;  // only the query rows of the 32 paths of a tile; else all 64 rows
   int32_t width = 0;      // as above
   float epsilon = 0;
 };

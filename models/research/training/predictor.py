@@ -166,7 +166,7 @@ class Predictor:
         dtype: torch.dtype = torch.float32,
         rule: ScalingRule = RULE,
         *,
-        seasons: bool = True,  # False: not told of one, as a context registered with NOT_SOUGHT
+        seasons: bool = True,  # False: not told of one, as a context registered with SEASONS_OFF
     ):
         self.device, self.dtype, self.rule = torch.device(device), dtype, rule
         self.seasons = seasons

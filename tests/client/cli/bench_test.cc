@@ -85,7 +85,7 @@ TEST_F(BenchTest, MeasuresEachConcurrencyAndDeletesItsContexts) {
   EXPECT_THAT(Numbers(result, "refused"), Each(0.0));
   EXPECT_THAT(Numbers(result, "unavailable"), Each(0.0));
   EXPECT_EQ(server_.service().last_sample().path_count(), 7);
-  EXPECT_EQ(server_.service().last_sample().targets().columns_size(), 5) << "without the target";
+  EXPECT_EQ(server_.service().last_sample().rows().columns_size(), 5) << "without the target";
   ExpectNoContexts();
 }
 

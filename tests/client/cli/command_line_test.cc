@@ -183,12 +183,12 @@ TEST_F(CommandLineTest, PeopleSeeTheFormOfAModelOnlyWhereThereAreForms) {
   const auto silent = nlohmann::json::parse(Good({"models", "--format", "json"}).out);
   EXPECT_TRUE(silent.at(0).at("form").is_null());
 
-  server_.service().set_form("wide");
+  server_.service().set_form("unfused");
   EXPECT_THAT(Good({"models", "--format", "table"}).out,
-              AllOf(HasSubstr("form"), HasSubstr("wide"), Not(HasSubstr("notice"))));
-  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "form"), ElementsAre("wide"));
+              AllOf(HasSubstr("form"), HasSubstr("unfused"), Not(HasSubstr("notice"))));
+  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "form"), ElementsAre("unfused"));
   const auto told = nlohmann::json::parse(Good({"models", "--format", "json"}).out);
-  EXPECT_EQ(told.at(0).at("form"), "wide");
+  EXPECT_EQ(told.at(0).at("form"), "unfused");
 }
 
 // Scores of rows.csv: size + the length of zip.
@@ -203,10 +203,10 @@ TEST_F(CommandLineTest, PredictFitsTheRowsToTheContext) {
   EXPECT_THAT(result.err,
               HasSubstr("rows.csv: ignored columns, which are not features of 'houses': price"));
   const v1::PredictRequest sent = server_.service().predict_requests().at(0);
-  ASSERT_EQ(sent.targets().columns_size(), 2);
-  EXPECT_EQ(sent.targets().columns(0).name(), "size");
+  ASSERT_EQ(sent.rows().columns_size(), 2);
+  EXPECT_EQ(sent.rows().columns(0).name(), "size");
   // Its cells look like numbers, but it is categorical in the context.
-  EXPECT_THAT(sent.targets().columns(1).categorical().categories(), ElementsAre("01", "02", "777"));
+  EXPECT_THAT(sent.rows().columns(1).categorical().categories(), ElementsAre("01", "02", "777"));
   EXPECT_THAT(Good({"predict", "houses", Path("rows.csv"), "--quiet"}).err, IsEmpty());
 }
 
@@ -299,7 +299,7 @@ TEST_F(CommandLineTest, LogDensity) {
   const ProgramResult terms =
       Good({"log-density", "houses", Path("sold.csv"), "--values=offer", "--terms", "--wrap"});
   EXPECT_THAT(Column(terms.out, "log_density"), ElementsAre("-1", "-1", "-1"));
-  EXPECT_EQ(server_.service().last_log_density().beyond_buffer(), v1::WRAP);
+  EXPECT_EQ(server_.service().last_log_density().beyond_buffer(), v1::BEYOND_BUFFER_WRAP);
   Write("y.csv", "a,b\n3,4\n4,5\n6,7\n");
   const ProgramResult file =
       Good({"log-density", "houses", Path("sold.csv"), "--values-file", Path("y.csv")});
@@ -428,9 +428,9 @@ TEST_F(CommandLineTest, ServerErrors) {
   server_.service().FailNext({grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")});
   const ProgramResult retried = Good({"show", "houses"});
   EXPECT_THAT(retried.err, HasSubstr("draining - retrying in"));
-  server_.service().FailNext({WithBadField("", "beyond_buffer", "40 targets, the buffer has 32")});
+  server_.service().FailNext({WithBadField("", "beyond_buffer", "40 rows, the buffer has 32")});
   ExpectFailure({"show", "houses"}, 2,
-                "40 targets, the buffer has 32 - use --wrap to allow more rows");
+                "40 rows, the buffer has 32 - use --wrap to allow more rows");
   server_.service().set_delay(absl::Seconds(1));
   ExpectFailure({"show", "houses", "--timeout", "0.1"}, 1, "--timeout");
 }

@@ -33,7 +33,7 @@ class TablesTest : public CommandLineTest {
     return Good(arguments).err;
   }
   v1::Column Asked(int column) {
-    return server_.service().predict_requests().back().targets().columns(column);
+    return server_.service().predict_requests().back().rows().columns(column);
   }
 };
 

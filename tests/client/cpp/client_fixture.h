@@ -16,7 +16,7 @@
 
 namespace chorale::client {
 
-inline constexpr int64_t kTargets = 7;
+inline constexpr int64_t kRows = 7;
 
 // Feature x, category c, target y.
 inline DataFrame MakeTable(int64_t rows) {
@@ -35,7 +35,7 @@ inline DataFrame MakeTable(int64_t rows) {
   return frame;
 }
 
-inline DataFrame MakeTargets(int64_t rows) {
+inline DataFrame MakeRows(int64_t rows) {
   DataFrame frame = MakeTable(rows);
   frame.Remove({"y"});
   return frame;

@@ -17,18 +17,18 @@ using ::testing::HasSubstr;
 
 TEST_F(ClientTest, SamplesComeInRowOrder) {
   Register("t");
-  for (const TargetOrder order : {TargetOrder::kGiven, TargetOrder::kRandomPerPath}) {
+  for (const RowOrder order : {RowOrder::kGiven, RowOrder::kRandomPerPath}) {
     SampleOptions options{.path_count = 30, .order = order};
     options.step_densities = StepDensities::kInclude;
     int64_t progress = 0;
     options.on_progress = [&](int64_t values) { progress = values; };
-    const auto samples = client_->Sample("t", MakeTargets(kTargets), options);
+    const auto samples = client_->Sample("t", MakeRows(kRows), options);
     ASSERT_TRUE(samples.ok()) << samples.status();
-    EXPECT_EQ(progress, 30 * kTargets);
+    EXPECT_EQ(progress, 30 * kRows);
     EXPECT_EQ(samples->summary.seed(), kPickedSeed);
     for (int64_t path = 0; path < 30; ++path) {
-      for (int64_t t = 0; t < kTargets; ++t) {
-        const int64_t at = path * kTargets + t;
+      for (int64_t t = 0; t < kRows; ++t) {
+        const int64_t at = path * kRows + t;
         EXPECT_EQ(samples->values[at], SampleValue(Score(t), path, kPickedSeed));
         EXPECT_EQ(samples->log_densities[at], SampleLogDensity(path, t));
       }
@@ -40,16 +40,26 @@ TEST_F(ClientTest, SampleSendsWhatWasAskedFor) {
   Register("t");
   const SampleOptions options{.path_count = 3,
                               .seed = 17,
-                              .order = TargetOrder::kRandomPerPath,
+                              .order = RowOrder::kRandomPerPath,
                               .beyond_buffer = BeyondBuffer::kWrap};
-  ASSERT_TRUE(client_->Sample("t", MakeTargets(2), options).ok());
+  ASSERT_TRUE(client_->Sample("t", MakeRows(2), options).ok());
   const v1::SampleRequest sent = service().last_sample();
   EXPECT_EQ(sent.context(), "contexts/t");
   EXPECT_EQ(sent.path_count(), 3);
   EXPECT_EQ(sent.seed(), 17u);
-  EXPECT_EQ(sent.order(), v1::SampleRequest::RANDOM_PER_PATH);
+  EXPECT_EQ(sent.order(), v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   EXPECT_FALSE(sent.include_log_densities());
-  EXPECT_EQ(sent.beyond_buffer(), v1::WRAP);
+  EXPECT_EQ(sent.beyond_buffer(), v1::BEYOND_BUFFER_WRAP);
+}
+
+// 0 is a seed; without one the server chooses.
+TEST_F(ClientTest, ASeedIsSentOnlyIfThereIsOne) {
+  Register("t");
+  for (const std::optional<uint64_t> seed :
+       {std::optional<uint64_t>(0), std::optional<uint64_t>()}) {
+    ASSERT_TRUE(client_->Sample("t", MakeRows(2), {.path_count = 1, .seed = seed}).ok());
+    EXPECT_EQ(service().last_sample().has_seed(), seed.has_value());
+  }
 }
 
 TEST_F(ClientTest, DamagedStreamsAreDataLoss) {
@@ -62,8 +72,8 @@ TEST_F(ClientTest, DamagedStreamsAreDataLoss) {
   };
   for (const auto& [fault, what] : faults) {
     service().set_stream_fault(fault);
-    const auto samples = client_->Sample("t", MakeTargets(kTargets),
-                                         {.path_count = 10, .order = TargetOrder::kRandomPerPath});
+    const auto samples = client_->Sample("t", MakeRows(kRows),
+                                         {.path_count = 10, .order = RowOrder::kRandomPerPath});
     EXPECT_EQ(samples.status().code(), absl::StatusCode::kDataLoss) << samples.status();
     EXPECT_THAT(std::string(samples.status().message()), HasSubstr(what));
   }
@@ -73,12 +83,12 @@ TEST_F(ClientTest, StreamIsRetriedOnlyBeforeItsFirstBlock) {
   Register("t");
   service().FailNext({grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")});
   int before = service().call_count();
-  EXPECT_TRUE(client_->Sample("t", MakeTargets(kTargets), {.path_count = 2}).ok());
+  EXPECT_TRUE(client_->Sample("t", MakeRows(kRows), {.path_count = 2}).ok());
   EXPECT_EQ(service().call_count(), before + 2);
 
   service().set_stream_fault(StreamFault::kBreakAfterFirstBlock);
   before = service().call_count();
-  const auto samples = client_->Sample("t", MakeTargets(kTargets), {.path_count = 2});
+  const auto samples = client_->Sample("t", MakeRows(kRows), {.path_count = 2});
   EXPECT_EQ(samples.status().code(), absl::StatusCode::kUnavailable) << samples.status();
   EXPECT_EQ(service().call_count(), before + 1);
 }
@@ -91,14 +101,14 @@ TEST_F(ClientTest, AStreamThatBreaksOffGivesWhatWasDrawn) {
     SampleOptions options{.path_count = 2, .seed = 7};
     std::optional<Samples> drawn;
     options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
-    const auto samples = client_->Sample("t", MakeTargets(kTargets), options);
+    const auto samples = client_->Sample("t", MakeRows(kRows), options);
     EXPECT_EQ(samples.status().code(), absl::StatusCode::kUnavailable) << samples.status();
     ASSERT_TRUE(drawn.has_value());
-    ASSERT_EQ(drawn->values.size(), 2 * kTargets);
+    ASSERT_EQ(drawn->values.size(), 2 * kRows);
     const auto missing = std::count_if(drawn->values.begin(), drawn->values.end(),
                                        [](double value) { return std::isnan(value); });
     EXPECT_GT(missing, 0);
-    EXPECT_LT(missing, 2 * kTargets);
+    EXPECT_LT(missing, 2 * kRows);
   }
 }
 
@@ -117,7 +127,7 @@ TEST_F(ClientTest, RefusingABlockCancelsTheStream) {
   Register("t");
   service().set_stream_fault(StreamFault::kHang);
   const auto end = client_->SampleStream(
-      "t", MakeTargets(kTargets), {.path_count = 2},
+      "t", MakeRows(kRows), {.path_count = 2},
       [](const v1::SampleBlock&) { return absl::AbortedError("seen enough"); });
   EXPECT_EQ(end.status(), absl::AbortedError("seen enough"));
   EXPECT_TRUE(Eventually([&] { return service().cancelled_count() == 1; }));
@@ -126,7 +136,7 @@ TEST_F(ClientTest, RefusingABlockCancelsTheStream) {
 TEST_F(ClientTest, ACallbackMayReturnAnyError) {
   Register("t");
   const auto end = client_->SampleStream(
-      "t", MakeTargets(kTargets), {.path_count = 2},
+      "t", MakeRows(kRows), {.path_count = 2},
       [](const v1::SampleBlock&) { return absl::DeadlineExceededError("the disk was too slow"); });
   EXPECT_EQ(end.status(), absl::DeadlineExceededError("the disk was too slow"));
 }
@@ -135,7 +145,7 @@ TEST_F(ClientTest, DeadlineEndsTheCallHereAndThere) {
   Register("t");
   service().set_stream_fault(StreamFault::kHang);
   const auto samples =
-      client_->Sample("t", MakeTargets(kTargets), {.path_count = 2}, {.timeout = absl::Seconds(2)});
+      client_->Sample("t", MakeRows(kRows), {.path_count = 2}, {.timeout = absl::Seconds(2)});
   EXPECT_EQ(samples.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(samples.status().message()), HasSubstr("no complete response within 2s"));
   EXPECT_TRUE(Eventually([&] { return service().cancelled_count() == 1; }));
@@ -153,8 +163,8 @@ TEST_F(ClientTest, CancellationEndsTheCallHereAndThere) {
     EXPECT_TRUE(Eventually([&] { return service().last_sample().path_count() == 2; }));
     cancellation.Cancel();
   });
-  const auto samples = client_->Sample("t", MakeTargets(kTargets), {.path_count = 2},
-                                       {.cancellation = &cancellation});
+  const auto samples =
+      client_->Sample("t", MakeRows(kRows), {.path_count = 2}, {.cancellation = &cancellation});
   canceller.join();
   EXPECT_EQ(samples.status().code(), absl::StatusCode::kCancelled) << samples.status();
   EXPECT_TRUE(Eventually([&] { return service().cancelled_count() == 1; }));
@@ -164,11 +174,11 @@ TEST_F(ClientTest, CancellationEndsTheCallHereAndThere) {
 TEST_F(ClientTest, ASlowReaderHoldsUpNoOtherCall) {
   Register("t");
   int blocks = 0;
-  const auto end = client_->SampleStream(
-      "t", MakeTargets(600), {.path_count = 800}, [&](const v1::SampleBlock&) {
+  const auto end =
+      client_->SampleStream("t", MakeRows(600), {.path_count = 800}, [&](const v1::SampleBlock&) {
         if (++blocks != 10) return absl::OkStatus();
         absl::SleepFor(absl::Milliseconds(100));
-        const auto predictions = client_->Predict("t", MakeTargets(20'000), {});
+        const auto predictions = client_->Predict("t", MakeRows(20'000), {});
         return predictions.status();
       });
   EXPECT_TRUE(end.ok()) << end.status();

@@ -81,7 +81,7 @@ TEST_F(ClientTest, ContextsAndModels) {
   EXPECT_THAT(names,
               ElementsAre("contexts/a", "contexts/b", "contexts/c", "contexts/d", "contexts/e"));
   EXPECT_EQ(client_->GetContext("b")->target_column(), "y");
-  EXPECT_EQ(client_->WarmContext("b")->state(), v1::Context::RESIDENT);
+  EXPECT_EQ(client_->WarmContext("b")->state(), v1::Context::STATE_RESIDENT);
   EXPECT_TRUE(client_->DeleteContext("b").ok());
   EXPECT_EQ(client_->GetContext("b").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(client_->ListModels()->size(), 1u);
@@ -97,11 +97,11 @@ TEST_F(ClientTest, CallsAboutAContextHaveItsIdAsMetadata) {
   expect_metadata("GetContext", "t");
   EXPECT_TRUE(client_->WarmContext("t").ok());
   expect_metadata("WarmContext", "t");
-  EXPECT_TRUE(client_->Predict("t", MakeTargets(2), {}).ok());
+  EXPECT_TRUE(client_->Predict("t", MakeRows(2), {}).ok());
   expect_metadata("Predict", "t");
-  EXPECT_TRUE(client_->Sample("t", MakeTargets(2), {.path_count = 3}).ok());
+  EXPECT_TRUE(client_->Sample("t", MakeRows(2), {.path_count = 3}).ok());
   expect_metadata("Sample", "t");
-  EXPECT_TRUE(client_->LogDensity("t", MakeTargets(2), {1.0, 2.0}, {}).ok());
+  EXPECT_TRUE(client_->LogDensity("t", MakeRows(2), {1.0, 2.0}, {}).ok());
   expect_metadata("LogDensity", "t");
   EXPECT_TRUE(client_->ListContexts().ok());
   expect_metadata("ListContexts", "");
@@ -169,7 +169,7 @@ TEST_F(ClientTest, PredictsManyRowsInPieces) {
   Register("t");
   constexpr int64_t kRows = 2500;
   PredictOptions options{.quantiles = {0.1, 0.9}, .mixture = PredictOptions::Mixture::kInclude};
-  const auto predictions = client_->Predict("t", MakeTargets(kRows), options);
+  const auto predictions = client_->Predict("t", MakeRows(kRows), options);
   ASSERT_TRUE(predictions.ok()) << predictions.status();
   EXPECT_EQ(service().predict_requests().size(), 3u);
   ASSERT_EQ(predictions->means.size(), size_t{kRows});
@@ -191,16 +191,16 @@ TEST_F(ClientTest, PredictionsInPiecesAreOfOneTable) {
     ASSERT_TRUE(client_->DeleteContext("t").ok());
     ASSERT_TRUE(client_->RegisterContext("t", MakeTable(6), {.target_column = "y"}).ok());
   };
-  const auto mixed = client_->Predict("t", MakeTargets(3000), options);
+  const auto mixed = client_->Predict("t", MakeRows(3000), options);
   EXPECT_EQ(mixed.status().code(), absl::StatusCode::kFailedPrecondition) << mixed.status();
 
   options.on_progress = nullptr;
-  const auto whole = client_->Predict("t", MakeTargets(3000), options);
+  const auto whole = client_->Predict("t", MakeRows(3000), options);
   ASSERT_TRUE(whole.ok()) << whole.status();
   options.expected_source = whole->source;
-  EXPECT_TRUE(client_->Predict("t", MakeTargets(3), options).ok());
+  EXPECT_TRUE(client_->Predict("t", MakeRows(3), options).ok());
   options.expected_source.set_context_digest("another");
-  EXPECT_EQ(client_->Predict("t", MakeTargets(3), options).status().code(),
+  EXPECT_EQ(client_->Predict("t", MakeRows(3), options).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
@@ -208,10 +208,10 @@ TEST_F(ClientTest, WarningsOfPiecesAreCountedTogether) {
   Register("t");
   std::vector<double> x(3000, 1.0);
   x[0] = x[1] = x[2999] = 2e6;
-  DataFrame targets;
-  ASSERT_TRUE(targets.AddNumeric("x", x).ok());
-  ASSERT_TRUE(targets.AddNumeric("z", std::vector<double>(3000, 1.0)).ok());
-  const auto predicted = client_->Predict("t", targets, {});
+  DataFrame rows;
+  ASSERT_TRUE(rows.AddNumeric("x", x).ok());
+  ASSERT_TRUE(rows.AddNumeric("z", std::vector<double>(3000, 1.0)).ok());
+  const auto predicted = client_->Predict("t", rows, {});
   ASSERT_TRUE(predicted.ok()) << predicted.status();
   ASSERT_EQ(predicted->warnings.size(), 1u);
   EXPECT_EQ(predicted->warnings[0].cell_count(), 3);
@@ -224,12 +224,12 @@ TEST_F(ClientTest, LogDensities) {
   const std::vector<double> values = {0, 11, 22, 1, 12, 23};  // scores: 0, 11, 22
   LogDensityOptions options;
   options.terms = LogDensityOptions::Terms::kInclude;
-  const auto given = client_->LogDensity("t", MakeTargets(3), values, options);
+  const auto given = client_->LogDensity("t", MakeRows(3), values, options);
   ASSERT_TRUE(given.ok()) << given.status();
   EXPECT_THAT(given->joint, ElementsAre(0, -3));
   EXPECT_THAT(given->terms, ElementsAre(0, 0, 0, -1, -1, -1));
 
-  const auto random = client_->LogDensity("t", MakeTargets(3), values, {.random_orders = 4});
+  const auto random = client_->LogDensity("t", MakeRows(3), values, {.random_orders = 4});
   ASSERT_TRUE(random.ok()) << random.status();
   EXPECT_THAT(random->standard_errors, ElementsAre(0.5, 0.5));
   EXPECT_EQ(random->seed, kPickedSeed);
@@ -240,13 +240,13 @@ TEST_F(ClientTest, ChecksArgumentsBeforeSending) {
   const int before = service().call_count();
   EXPECT_EQ(client_->Predict("t", DataFrame(), {}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(client_->Sample("t", MakeTargets(2), {.path_count = 0}).status().code(),
+  EXPECT_EQ(client_->Sample("t", MakeRows(2), {.path_count = 0}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(client_->LogDensity("t", MakeTargets(2), {1.0, 2.0, 3.0}, {}).status().code(),
+  EXPECT_EQ(client_->LogDensity("t", MakeRows(2), {1.0, 2.0, 3.0}, {}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(client_->LogDensity("t", MakeTargets(2), {}, {}).status().code(),
+  EXPECT_EQ(client_->LogDensity("t", MakeRows(2), {}, {}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  const auto large = client_->Sample("t", MakeTargets(500'000), {.path_count = 1});
+  const auto large = client_->Sample("t", MakeRows(500'000), {.path_count = 1});
   EXPECT_EQ(large.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(large.status().message()), HasSubstr("the limit is 4194304"));
   EXPECT_EQ(service().call_count(), before);
@@ -255,7 +255,7 @@ TEST_F(ClientTest, ChecksArgumentsBeforeSending) {
 TEST_F(ClientTest, ErrorsNameTheField) {
   Register("t");
   service().FailNext({WithBadField("", "path_count", "16385, the limit is 16384")});
-  const auto samples = client_->Sample("t", MakeTargets(2), {.path_count = 16385});
+  const auto samples = client_->Sample("t", MakeRows(2), {.path_count = 16385});
   EXPECT_EQ(samples.status().message(), "path_count: 16385, the limit is 16384");
   EXPECT_THAT(RefusedFields(samples.status()), ElementsAre("path_count"));
 }
@@ -268,7 +268,7 @@ TEST_F(ClientTest, ManyThreadsShareOneClient) {
     threads.emplace_back([&] {
       for (int round = 0; round < 5; ++round) {
         good += client_->GetContext("t").ok();
-        good += client_->Sample("t", MakeTargets(4), {.path_count = 9}).ok();
+        good += client_->Sample("t", MakeRows(4), {.path_count = 9}).ok();
       }
     });
   }

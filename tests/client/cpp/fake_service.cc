@@ -47,25 +47,25 @@ void Summarize(const std::vector<v1::Table>& chunks, const std::string& name,
 }
 
 // The target that a path draws at a step, when orders are random.
-int32_t TargetAt(int64_t path, int64_t step, int64_t targets) {
-  return static_cast<int32_t>((step + path) % targets);
+int32_t QueryRowAt(int64_t path, int64_t step, int64_t rows) {
+  return static_cast<int32_t>((step + path) % rows);
 }
 
 v1::SampleBlock MakeBlock(const v1::SampleRequest& request, const std::vector<double>& scores,
                           uint64_t seed, int64_t first_path, int64_t first_step) {
-  const auto targets = static_cast<int64_t>(scores.size());
+  const auto rows = static_cast<int64_t>(scores.size());
   v1::SampleBlock block;
   block.set_first_path(first_path);
   block.set_first_step(first_step);
   block.set_path_count(std::min(kTilePaths, request.path_count() - first_path));
-  block.set_step_count(std::min(kSliceSteps, targets - first_step));
-  const bool random = request.order() == v1::SampleRequest::RANDOM_PER_PATH;
+  block.set_step_count(std::min(kSliceSteps, rows - first_step));
+  const bool random = request.order() == v1::SampleRequest::ORDER_RANDOM_PER_PATH;
   for (int64_t p = first_path; p < first_path + block.path_count(); ++p) {
     for (int64_t s = first_step; s < first_step + block.step_count(); ++s) {
-      const int64_t target = random ? TargetAt(p, s, targets) : s;
+      const int64_t target = random ? QueryRowAt(p, s, rows) : s;
       block.add_values(SampleValue(scores[target], p, seed));
       if (request.include_log_densities()) block.add_log_densities(SampleLogDensity(p, target));
-      if (random) block.add_targets(static_cast<int32_t>(target));
+      if (random) block.add_rows(static_cast<int32_t>(target));
     }
   }
   return block;
@@ -73,7 +73,7 @@ v1::SampleBlock MakeBlock(const v1::SampleRequest& request, const std::vector<do
 
 // All blocks of a request, in no particular order.
 std::vector<v1::SampleBlock> MakeBlocks(const v1::SampleRequest& request, uint64_t seed) {
-  const std::vector<double> scores = Scores(request.targets());
+  const std::vector<double> scores = Scores(request.rows());
   std::vector<v1::SampleBlock> blocks;
   for (int64_t path = 0; path < request.path_count(); path += kTilePaths) {
     for (size_t step = 0; step < scores.size(); step += kSliceSteps) {
@@ -87,7 +87,7 @@ std::vector<v1::SampleBlock> MakeBlocks(const v1::SampleRequest& request, uint64
 void Damage(StreamFault fault, std::vector<v1::SampleBlock>* blocks) {
   if (fault == StreamFault::kRepeatBlock) blocks->push_back(blocks->front());
   if (fault == StreamFault::kDropBlock) blocks->pop_back();
-  if (fault == StreamFault::kTargetOutside) blocks->back().set_targets(0, 1'000'000);
+  if (fault == StreamFault::kTargetOutside) blocks->back().set_rows(0, 1'000'000);
 }
 
 // A warning of the cells above a million, as a server's may be.
@@ -99,7 +99,7 @@ void AddWarnings(const v1::Table& table,
         std::count_if(numbers.begin(), numbers.end(), [](double x) { return x > 1e6; });
     if (count == 0) continue;
     v1::Warning* warning = warnings->Add();
-    warning->set_reason(v1::Warning::OUTSIDE_BULK);
+    warning->set_reason(v1::Warning::REASON_OUTLIERS);
     warning->set_column(column.name());
     warning->set_cell_count(count);
     warning->set_message(absl::StrCat("column \"", column.name(), "\": ", count, " too large"));
@@ -238,7 +238,7 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
   context.set_name(absl::StrCat("contexts/", header.context_id()));
   context.set_model(header.model().empty() ? "models/fake" : header.model());
   context.set_target_column(header.target_column());
-  context.set_state(v1::Context::EVICTED);
+  context.set_state(v1::Context::STATE_NOT_RESIDENT);
   context.set_digest(absl::StrCat("digest ", std::hash<std::string>()(stored.content)));
   for (const v1::Table& chunk : stored.chunks) {
     context.set_row_count(context.row_count() + RowCount(chunk));
@@ -248,11 +248,11 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
       if (column.name() == header.target_column()) continue;
       v1::ColumnSummary* feature = context.add_features();
       feature->set_name(column.name());
-      feature->set_type(column.has_numeric() ? v1::ColumnSummary::NUMERIC
-                                             : v1::ColumnSummary::CATEGORICAL);
+      feature->set_type(column.has_numeric() ? v1::ColumnSummary::TYPE_NUMERIC
+                                             : v1::ColumnSummary::TYPE_CATEGORICAL);
       feature->set_meaning(column.numeric().meaning());
       Summarize(stored.chunks, column.name(), feature);
-      const bool sought = header.seasons() != v1::RegisterContextHeader::NOT_SOUGHT;
+      const bool sought = header.seasons() != v1::RegisterContextHeader::SEASONS_OFF;
       if (sought && column.name() == "month") feature->set_season_steps(12);
     }
   }
@@ -278,7 +278,7 @@ grpc::Status FakeService::WarmContext(grpc::ServerContext* server_context,
                                       const v1::WarmContextRequest* request, v1::Context* context) {
   if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   grpc::Status status = Find(request->name(), context);
-  context->set_state(v1::Context::RESIDENT);
+  context->set_state(v1::Context::STATE_RESIDENT);
   return status;
 }
 
@@ -327,8 +327,8 @@ grpc::Status FakeService::Predict(grpc::ServerContext* server_context,
   }
   response->mutable_source()->set_context_digest(context.digest());
   response->mutable_source()->set_model_digest("model");
-  AddWarnings(request->targets(), response->mutable_warnings());
-  for (const double score : Scores(request->targets())) {
+  AddWarnings(request->rows(), response->mutable_warnings());
+  for (const double score : Scores(request->rows())) {
     response->add_means(score);
     response->add_stds(score / 2.0 + 1.0);
     for (const double p : request->quantiles()) response->add_quantiles(score + p);
@@ -354,7 +354,7 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
     MutexLock lock(&mutex_);
     last_sample_ = *request;
   }
-  const uint64_t seed = request->seed() == 0 ? kPickedSeed : request->seed();
+  const uint64_t seed = request->has_seed() ? request->seed() : kPickedSeed;
   const StreamFault fault = stream_fault_;
   std::vector<v1::SampleBlock> blocks = MakeBlocks(*request, seed);
   Damage(fault, &blocks);
@@ -377,7 +377,7 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
   v1::SampleResponse last;
   last.mutable_summary()->set_seed(seed);
   last.mutable_summary()->mutable_source()->set_context_digest(context.digest());
-  AddWarnings(request->targets(), last.mutable_summary()->mutable_warnings());
+  AddWarnings(request->rows(), last.mutable_summary()->mutable_warnings());
   if (fault != StreamFault::kNoSummary) writer->Write(last);
   return grpc::Status::OK;
 }
@@ -392,12 +392,12 @@ grpc::Status FakeService::LogDensity(grpc::ServerContext* server_context,
     MutexLock lock(&mutex_);
     last_log_density_ = *request;
   }
-  const std::vector<double> scores = Scores(request->targets());
-  const int targets = static_cast<int>(scores.size());
-  for (int vector = 0; vector < request->values_size() / targets; ++vector) {
+  const std::vector<double> scores = Scores(request->rows());
+  const int rows = static_cast<int>(scores.size());
+  for (int vector = 0; vector < request->values_size() / rows; ++vector) {
     double joint = 0.0;
-    for (int t = 0; t < targets; ++t) {
-      const double term = -std::abs(request->values(vector * targets + t) - scores[t]);
+    for (int t = 0; t < rows; ++t) {
+      const double term = -std::abs(request->values(vector * rows + t) - scores[t]);
       if (request->include_terms()) response->add_terms(term);
       joint += term;
     }
@@ -405,7 +405,7 @@ grpc::Status FakeService::LogDensity(grpc::ServerContext* server_context,
     if (request->random_order_count() >= 2) response->add_standard_errors(0.5);
   }
   if (request->random_order_count() > 0) response->set_seed(kPickedSeed);
-  AddWarnings(request->targets(), response->mutable_warnings());
+  AddWarnings(request->rows(), response->mutable_warnings());
   return grpc::Status::OK;
 }
 

@@ -16,14 +16,14 @@ struct Range {
 };
 
 v1::SampleBlock Block(const Range& range, std::vector<double> values,
-                      std::vector<int32_t> targets = {}) {
+                      std::vector<int32_t> rows = {}) {
   v1::SampleBlock block;
   block.set_first_path(range.first_path);
   block.set_path_count(range.path_count);
   block.set_first_step(range.first_step);
   block.set_step_count(range.step_count);
   block.mutable_values()->Add(values.begin(), values.end());
-  block.mutable_targets()->Add(targets.begin(), targets.end());
+  block.mutable_rows()->Add(rows.begin(), rows.end());
   return block;
 }
 
@@ -32,7 +32,7 @@ void ExpectLoss(const absl::Status& status, const char* what) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(what));
 }
 
-SampleAssembly Given() { return SampleAssembly(2, 3, TargetOrder::kGiven, StepDensities::kOmit); }
+SampleAssembly Given() { return SampleAssembly(2, 3, RowOrder::kGiven, StepDensities::kOmit); }
 
 TEST(SampleAssemblyTest, PutsBlocksTogetherInAnyOrder) {
   SampleAssembly assembly = Given();
@@ -49,7 +49,7 @@ TEST(SampleAssemblyTest, PutsBlocksTogetherInAnyOrder) {
 }
 
 TEST(SampleAssemblyTest, RandomOrdersComeBackInRowOrder) {
-  SampleAssembly assembly(2, 3, TargetOrder::kRandomPerPath, StepDensities::kInclude);
+  SampleAssembly assembly(2, 3, RowOrder::kRandomPerPath, StepDensities::kInclude);
   v1::SampleBlock late = Block({0, 2, 1, 2}, {0, 1, 12, 11}, {0, 1, 2, 1});
   for (const double x : {-0.0, -1.0, -12.0, -11.0}) late.add_log_densities(x);
   ASSERT_TRUE(assembly.Add(late).ok());
@@ -60,14 +60,14 @@ TEST(SampleAssemblyTest, RandomOrdersComeBackInRowOrder) {
   ASSERT_TRUE(samples.ok()) << samples.status();
   EXPECT_THAT(samples->values, ElementsAre(0, 1, 2, 10, 11, 12));
   EXPECT_THAT(samples->log_densities, ElementsAre(0, -1, -2, -10, -11, -12));
-  EXPECT_THAT(samples->targets_by_step, ElementsAre(2, 0, 1, 0, 2, 1));
+  EXPECT_THAT(samples->rows_by_step, ElementsAre(2, 0, 1, 0, 2, 1));
 }
 
 TEST(SampleAssemblyTest, RefusesWhatComesTwice) {
   SampleAssembly assembly = Given();
   ASSERT_TRUE(assembly.Add(Block({0, 1, 0, 2}, {0, 1})).ok());
   ExpectLoss(assembly.Add(Block({0, 2, 1, 1}, {1, 11})), "path 0 has step 1 twice");
-  SampleAssembly random(1, 3, TargetOrder::kRandomPerPath, StepDensities::kOmit);
+  SampleAssembly random(1, 3, RowOrder::kRandomPerPath, StepDensities::kOmit);
   ExpectLoss(random.Add(Block({0, 1, 0, 2}, {0, 0}, {2, 2})), "path 0 has query row 2 twice");
 }
 
@@ -87,7 +87,7 @@ TEST(SampleAssemblyTest, RefusesBlocksOutside) {
     SampleAssembly assembly = Given();
     ExpectLoss(assembly.Add(Block(range, {0})), "a block of paths");
   }
-  SampleAssembly random(1, 3, TargetOrder::kRandomPerPath, StepDensities::kOmit);
+  SampleAssembly random(1, 3, RowOrder::kRandomPerPath, StepDensities::kOmit);
   ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0}, {3})), "query row 3 of 3");
   ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0}, {-1})), "query row -1 of 3");
 }
@@ -96,9 +96,9 @@ TEST(SampleAssemblyTest, RefusesArraysOfOtherSizes) {
   SampleAssembly given = Given();
   ExpectLoss(given.Add(Block({0, 1, 0, 2}, {0})), "2 values has 1 values");
   ExpectLoss(given.Add(Block({0, 1, 0, 1}, {0}, {0})), "0 log-densities and 1 query rows");
-  SampleAssembly random(1, 3, TargetOrder::kRandomPerPath, StepDensities::kOmit);
+  SampleAssembly random(1, 3, RowOrder::kRandomPerPath, StepDensities::kOmit);
   ExpectLoss(random.Add(Block({0, 1, 0, 1}, {0})), "0 query rows");
-  SampleAssembly densities(1, 3, TargetOrder::kGiven, StepDensities::kInclude);
+  SampleAssembly densities(1, 3, RowOrder::kGiven, StepDensities::kInclude);
   ExpectLoss(densities.Add(Block({0, 1, 0, 1}, {0})), "0 log-densities");
 }
 

@@ -9,10 +9,10 @@
 namespace chorale::client {
 namespace {
 
-Samples MakeSamples(int64_t paths, int64_t targets, std::vector<double> values) {
+Samples MakeSamples(int64_t paths, int64_t rows, std::vector<double> values) {
   Samples samples;
   samples.path_count = paths;
-  samples.target_count = targets;
+  samples.row_count = rows;
   samples.values = std::move(values);
   return samples;
 }
@@ -40,7 +40,7 @@ TEST(SummarizeTest, JointQuantities) {
                                                             {1, 10,  //
                                                              2, 20,  //
                                                              3, 30}));
-  EXPECT_DOUBLE_EQ(statistics.targets[1].mean, 20.0);
+  EXPECT_DOUBLE_EQ(statistics.rows[1].mean, 20.0);
   EXPECT_DOUBLE_EQ(statistics.sum.mean, 22.0);
   EXPECT_DOUBLE_EQ(statistics.sum.sd, 11.0);
   EXPECT_DOUBLE_EQ(statistics.independent_sum_sd, std::sqrt(1.0 + 100.0));
@@ -53,28 +53,28 @@ TEST(SummarizeTest, JointQuantities) {
 // Compared with the definition: the mean of the correlations of all pairs.
 TEST(SummarizeTest, MeanPairwiseCorrelationMatchesTheDefinition) {
   constexpr int64_t kPaths = 40;
-  constexpr int64_t kTargets = 5;
+  constexpr int64_t kRows = 5;
   std::mt19937 random(1);
   std::normal_distribution<double> normal;
   std::vector<double> values;
   for (int64_t path = 0; path < kPaths; ++path) {
     const double shared = normal(random);
-    for (int64_t t = 0; t < kTargets; ++t) values.push_back(shared * t + normal(random));
+    for (int64_t t = 0; t < kRows; ++t) values.push_back(shared * t + normal(random));
   }
-  const Samples samples = MakeSamples(kPaths, kTargets, values);
+  const Samples samples = MakeSamples(kPaths, kRows, values);
   const SampleStatistics statistics = Summarize(samples);
   double sum = 0.0;
-  for (int64_t a = 0; a < kTargets; ++a) {
+  for (int64_t a = 0; a < kRows; ++a) {
     for (int64_t b = 0; b < a; ++b) {
       double covariance = 0.0;
       for (int64_t path = 0; path < kPaths; ++path) {
-        covariance += (values[path * kTargets + a] - statistics.targets[a].mean) *
-                      (values[path * kTargets + b] - statistics.targets[b].mean);
+        covariance += (values[path * kRows + a] - statistics.rows[a].mean) *
+                      (values[path * kRows + b] - statistics.rows[b].mean);
       }
-      sum += covariance / (kPaths - 1) / statistics.targets[a].sd / statistics.targets[b].sd;
+      sum += covariance / (kPaths - 1) / statistics.rows[a].sd / statistics.rows[b].sd;
     }
   }
-  EXPECT_NEAR(*statistics.mean_pairwise_correlation, sum / (kTargets * (kTargets - 1) / 2), 1e-9);
+  EXPECT_NEAR(*statistics.mean_pairwise_correlation, sum / (kRows * (kRows - 1) / 2), 1e-9);
 }
 
 TEST(SummarizeTest, NoCorrelationWhereNothingVaries) {
@@ -83,11 +83,11 @@ TEST(SummarizeTest, NoCorrelationWhereNothingVaries) {
   EXPECT_FALSE(Summarize(MakeSamples(2, 1, {1, 2})).mean_pairwise_correlation.has_value());
 }
 
-// 101 paths over `targets` rows; the value is the path's number.
-Samples Together(int64_t targets) {
+// 101 paths over `rows` rows; the value is the path's number.
+Samples Together(int64_t rows) {
   std::vector<double> values;
-  for (int path = 0; path <= 100; ++path) values.insert(values.end(), targets, path);
-  return MakeSamples(101, targets, values);
+  for (int path = 0; path <= 100; ++path) values.insert(values.end(), rows, path);
+  return MakeSamples(101, rows, values);
 }
 
 TEST(CountCoveredTest, CountsKnownValuesOnly) {

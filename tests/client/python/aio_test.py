@@ -91,7 +91,7 @@ def test_both_clients_send_the_same_requests(
     }  # fmt: skip
     kinds = ("RegisterContext", "Predict", "Sample", "LogDensity")
     mixtures = pb.Mixtures(component_count=1, means=[1, 2], stds=[1, 2], weights=[1, 1])
-    of_rows = block(0, 0, [[1.0, 2.0]], targets=[1, 0], log_densities=[0.0, 0.0])
+    of_rows = block(0, 0, [[1.0, 2.0]], rows=[1, 0], log_densities=[0.0, 0.0])
     message = fake.context()
     fake.context()
     for _ in range(2):
@@ -129,11 +129,15 @@ def test_both_clients_send_the_same_requests(
     assert first == second
     [predict] = blocking["Predict"]
     [density] = blocking["LogDensity"]
-    assert (first.path_count, first.seed, first.order) == (1, 7, first.RANDOM_PER_PATH)
-    assert (first.include_log_densities, first.beyond_buffer) == (True, pb.WRAP)
+    assert (first.path_count, first.seed, first.order) == (1, 7, first.ORDER_RANDOM_PER_PATH)
+    assert (first.include_log_densities, first.beyond_buffer) == (True, pb.BEYOND_BUFFER_WRAP)
     assert first.snapping == predict.snapping == pb.SNAPPING_OFF
     assert (list(predict.quantiles), predict.include_mixtures) == ([0.5], True)
-    assert (density.random_order_count, density.seed, density.beyond_buffer) == (1, 7, pb.WRAP)
+    assert (density.random_order_count, density.seed, density.beyond_buffer) == (
+        1,
+        7,
+        pb.BEYOND_BUFFER_WRAP,
+    )
 
 
 def test_all_calls(fake: FakeChorale) -> None:
@@ -154,7 +158,7 @@ def test_all_calls(fake: FakeChorale) -> None:
         assert repr(client) == f"<asyncio Client of {fake.address}>"
         context = await client.register({"price": [1.0, 2.0]}, target="price", seasons=False)
         [header, _] = fake.requests("RegisterContext")[0]
-        assert header.header.seasons == pb.RegisterContextHeader.NOT_SOUGHT
+        assert header.header.seasons == pb.RegisterContextHeader.SEASONS_OFF
         assert context.client is client
         assert context.warnings == ()
         assert (await client.context("houses")).target == "price"

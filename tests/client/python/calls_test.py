@@ -18,7 +18,9 @@ ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60], "other": [object(), 1]}
 
 @pytest.fixture
 def context(fake: FakeChorale, client: chorale_client.Client) -> chorale_client.Context:
-    fake.context(state=pb.Context.RESIDENT, resident_bytes=9, dataset_bytes=8, far_target_count=1)
+    fake.context(
+        state=pb.Context.STATE_RESIDENT, resident_bytes=9, dataset_bytes=8, clipped_target_count=1
+    )
     return client.context("houses")
 
 
@@ -30,7 +32,7 @@ def test_descriptions(context: chorale_client.Context) -> None:
         "resident",
     )
     assert (context.resident_bytes, context.dataset_bytes) == (9, 8)
-    assert context.far_target_count == 1
+    assert context.clipped_target_count == 1
     assert context.warnings == ()
     assert context.created.year == 1970
     assert [(f.name, f.kind, f.categories) for f in context.features] == [
@@ -70,7 +72,10 @@ def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
     fake: FakeChorale, context: chorale_client.Context
 ) -> None:
     warning = pb.Warning(
-        reason=pb.Warning.OUTSIDE_BULK, column="area", cell_count=2, message="2 cells are far out"
+        reason=pb.Warning.REASON_OUTLIERS,
+        column="area",
+        cell_count=2,
+        message="2 cells are far out",
     )
     fake.answers["Predict"].extend(
         [
@@ -83,12 +88,12 @@ def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
     with pytest.warns(chorale_client.DataWarning, match="4 cells in all rows together"):
         result = context.predict(frame, quantiles=[0.1, 0.9])
     requests = fake.requests("Predict")
-    assert [len(r.targets.columns[0].numeric.values) for r in requests] == [
+    assert [len(r.rows.columns[0].numeric.values) for r in requests] == [
         1024,
         1024,
         2,
     ]
-    assert [column.name for column in requests[0].targets.columns] == ["area", "town"]
+    assert [column.name for column in requests[0].rows.columns] == ["area", "town"]
     assert [r.expected_source.model_digest for r in requests] == ["", "m1", "m1"]
     assert {r.expected_source.context_digest for r in requests} == {"d1"}
     assert np.array_equal(result.means, np.arange(2050.0))
@@ -101,8 +106,10 @@ def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
 def test_values_are_snapped_unless_the_caller_says_no(
     fake: FakeChorale, context: chorale_client.Context
 ) -> None:
-    snapped = pb.Warning(reason=pb.Warning.SNAPPED, column="price", message="whole numbers")
-    wrong = pb.Warning(reason=pb.Warning.FAR_TARGET, column="price", cell_count=2, message="2 far")
+    snapped = pb.Warning(reason=pb.Warning.REASON_SNAPPED, column="price", message="whole numbers")
+    wrong = pb.Warning(
+        reason=pb.Warning.REASON_CLIPPED_TARGET, column="price", cell_count=2, message="2 far"
+    )
     fake.answers["Predict"].extend(
         predictions(rows, first, warnings=[snapped, wrong])
         for rows, first in [(1024, 0), (2, 1024)]
@@ -113,7 +120,7 @@ def test_values_are_snapped_unless_the_caller_says_no(
     # These are of the context, whatever was asked.
     assert [(w.reason, w.cell_count) for w in result.warnings] == [
         ("SNAPPED", 0),
-        ("FAR_TARGET", 2),
+        ("CLIPPED_TARGET", 2),
     ]
     fake.answers["Predict"].append(predictions(2, 0))
     context.predict(ROWS, quantiles=[0.1, 0.9], snap=False)
@@ -163,7 +170,7 @@ def test_an_array_has_the_features_in_their_order(
 ) -> None:
     fake.answers["Predict"].append(pb.PredictResponse(means=[1], stds=[1]))
     context.predict(np.array([[50.0, "Kiel"]], dtype=object))
-    area, town = fake.requests("Predict")[0].targets.columns
+    area, town = fake.requests("Predict")[0].rows.columns
     assert list(area.numeric.values) == [50.0]
     assert list(town.categorical.categories) == ["Kiel"]
 
@@ -195,7 +202,11 @@ def test_samples_are_put_together_from_blocks_in_any_order(
         progress=lambda now, total: done.append((now, total)),
     )
     [request] = fake.requests("Sample")
-    assert (request.path_count, request.seed, request.beyond_buffer) == (5, 3, pb.WRAP)
+    assert (request.path_count, request.seed, request.beyond_buffer) == (
+        5,
+        3,
+        pb.BEYOND_BUFFER_WRAP,
+    )
     assert request.include_log_densities
     assert np.array_equal(samples.values, values)
     assert samples.log_densities is not None
@@ -211,7 +222,7 @@ def test_random_orders_come_back_in_the_order_of_the_rows(
 ) -> None:
     fake.answers["Sample"].append(
         [
-            blocks(block(0, 0, [[2.0, 1.0], [3.0, 4.0]], targets=[1, 0, 0, 1])),
+            blocks(block(0, 0, [[2.0, 1.0], [3.0, 4.0]], rows=[1, 0, 0, 1])),
             summary(),
         ]
     )
@@ -229,11 +240,11 @@ def test_random_orders_come_back_in_the_order_of_the_rows(
         ([blocks(*[block(0, 0, [[1.0]])] * 3)], "given", "values arrived twice"),
         ([blocks(block(1, 0, [[1.0]]))], "given", "a block of paths 1 "),
         ([blocks(block(0, 1, [[1.0, 2.0]]))], "given", "steps 1 "),
-        ([blocks(block(0, 0, [[1.0]], targets=[0]))], "given", "row indices"),
+        ([blocks(block(0, 0, [[1.0]], rows=[0]))], "given", "row indices"),
         ([blocks(block(0, 0, [[1.0]]))], "random", "row indices"),
-        ([blocks(block(0, 0, [[1.0]], targets=[2]))], "random", "not in the request"),
+        ([blocks(block(0, 0, [[1.0]], rows=[2]))], "random", "not in the request"),
         (
-            [blocks(block(0, 0, [[1.0, 2.0]], targets=[1, 1])), summary()],
+            [blocks(block(0, 0, [[1.0, 2.0]], rows=[1, 1])), summary()],
             "random",
             "but some arrived twice",
         ),
@@ -254,13 +265,16 @@ def test_samples_that_are_not_whole(
 
 def test_streams(fake: FakeChorale, context: chorale_client.Context) -> None:
     warning = pb.Warning(
-        reason=pb.Warning.UNKNOWN_CATEGORY, column="town", cell_count=1, message="unknown town"
+        reason=pb.Warning.REASON_UNKNOWN_CATEGORY,
+        column="town",
+        cell_count=1,
+        message="unknown town",
     )
     fake.answers["Sample"].append(
         [
             blocks(
-                block(1, 0, [[1.0, 2.0]], targets=[1, 0]),
-                block(0, 0, [[3.0]], targets=[0]),
+                block(1, 0, [[1.0, 2.0]], rows=[1, 0]),
+                block(0, 0, [[3.0]], rows=[0]),
             ),
             summary(warnings=[warning]),
         ]
@@ -371,7 +385,7 @@ def test_a_block_of_densities_and_random_orders(
 ) -> None:
     fake.answers["Sample"].append(
         [
-            blocks(block(0, 0, [[2.0, 1.0]], targets=[1, 0], log_densities=[-2.0, -1.0])),
+            blocks(block(0, 0, [[2.0, 1.0]], rows=[1, 0], log_densities=[-2.0, -1.0])),
             summary(),
         ]
     )

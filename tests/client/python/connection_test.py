@@ -22,6 +22,7 @@ from fake_chorale import Failure, FakeChorale, Hang, block, blocks, summary
 
 ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60]}
 UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "starting")
+DROPPED = pb.Warning(reason=pb.Warning.REASON_DROPPED_COLUMN, column="x", message="x is dropped")
 
 
 def test_connect_says_that_no_server_answers() -> None:
@@ -123,11 +124,11 @@ def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale_cli
     fake.answers["RegisterContext"].append(
         pb.RegisterContextResponse(
             context=pb.Context(name="contexts/a"),
-            warnings=[pb.Warning(reason=pb.Warning.LEFT_OUT, column="x", message="x is left out")],
+            warnings=[DROPPED],
         )
     )
     done: list[tuple[int, int]] = []
-    with pytest.warns(chorale_client.DataWarning, match="x is left out") as told:
+    with pytest.warns(chorale_client.DataWarning, match="x is dropped") as told:
         context = client.register(
             {"x": [1.5] * rows, "y": range(rows)},
             target="y",
@@ -136,7 +137,7 @@ def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale_cli
             progress=lambda now, total: done.append((now, total)),
         )
     assert told[0].filename == __file__  # the caller's line, not one of the package
-    assert [warning.reason for warning in context.warnings] == ["LEFT_OUT"]
+    assert [warning.reason for warning in context.warnings] == ["DROPPED_COLUMN"]
     [header, *chunks] = fake.requests("RegisterContext")[0]
     assert header.header.context_id == "a"
     assert header.header.target_column == "y"
@@ -154,7 +155,7 @@ def test_seasons_are_sought_unless_the_caller_says_no(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:
     context = pb.Context(name="contexts/a")
-    context.features.add(name="month", type=pb.ColumnSummary.NUMERIC, season_steps=12)
+    context.features.add(name="month", type=pb.ColumnSummary.TYPE_NUMERIC, season_steps=12)
     fake.answers["RegisterContext"].extend([pb.RegisterContextResponse(context=context)] * 2)
     [feature] = client.register({"month": [1, 2], "y": [3, 4]}, target="y").features
     assert feature.season_steps == 12
@@ -162,20 +163,19 @@ def test_seasons_are_sought_unless_the_caller_says_no(
     sent = [messages[0].header.seasons for messages in fake.requests("RegisterContext")]
     assert sent == [
         pb.RegisterContextHeader.SEASONS_UNSPECIFIED,
-        pb.RegisterContextHeader.NOT_SOUGHT,
+        pb.RegisterContextHeader.SEASONS_OFF,
     ]
 
 
 def test_a_season_is_listed_but_not_warned_of(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:
-    season = pb.Warning(reason=pb.Warning.SEASON, column="month", message="a season of 12 steps")
-    snapped = pb.Warning(reason=pb.Warning.SNAPPED, column="y", message="whole numbers")
-    left_out = pb.Warning(reason=pb.Warning.LEFT_OUT, column="x", message="x is left out")
+    season = pb.Warning(reason=pb.Warning.REASON_SEASON, column="month", message="12 steps")
+    snapped = pb.Warning(reason=pb.Warning.REASON_SNAPPED, column="y", message="whole numbers")
     fake.answers["RegisterContext"].extend(
         [
             pb.RegisterContextResponse(warnings=[season, snapped]),
-            pb.RegisterContextResponse(warnings=[season, left_out]),
+            pb.RegisterContextResponse(warnings=[season, DROPPED]),
         ]
     )
     table = {"month": [1, 2], "x": [0, 0], "y": [3, 4]}
@@ -185,8 +185,8 @@ def test_a_season_is_listed_but_not_warned_of(
     assert [warning.reason for warning in context.warnings] == ["SEASON", "SNAPPED"]
     with pytest.warns(chorale_client.DataWarning) as told:
         context = client.register(table, target="y")
-    assert [str(warning.message) for warning in told] == ["x is left out [LEFT_OUT]"]
-    assert [warning.reason for warning in context.warnings] == ["SEASON", "LEFT_OUT"]
+    assert [str(warning.message) for warning in told] == ["x is dropped [DROPPED_COLUMN]"]
+    assert [warning.reason for warning in context.warnings] == ["SEASON", "DROPPED_COLUMN"]
 
 
 def test_names_follow_from_the_content(fake: FakeChorale, client: chorale_client.Client) -> None:
@@ -247,13 +247,13 @@ def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale_cli
     fake.answers["ListModels"].extend(
         [
             pb.ListModelsResponse(models=[pb.Model(name="models/m")], next_page_token="u"),
-            pb.ListModelsResponse(models=[pb.Model(name="models/n", is_default=True, form="wide")]),
+            pb.ListModelsResponse(models=[pb.Model(name="models/n", is_default=True, form="x")]),
         ]
     )
     assert [context.name for context in client.contexts()] == ["a", "b"]
     assert [(model.name, model.is_default, model.form) for model in client.models()] == [
         ("m", False, ""),
-        ("n", True, "wide"),
+        ("n", True, "x"),
     ]
     assert fake.requests("ListContexts")[1].page_token == "t"
     assert fake.requests("ListModels")[1].page_token == "u"

@@ -10,7 +10,7 @@ import pytest
 from chorale_client._data_warnings import join_warnings, tell
 
 DataWarning = chorale_client.DataWarning
-FAR = [DataWarning(f"column {name!r} lies far", "OUTSIDE_BULK", name, 2) for name in "abc"]
+FAR = [DataWarning(f"column {name!r} lies far", "OUTLIERS", name, 2) for name in "abc"]
 UNKNOWN = DataWarning("column 'd' has unknown ones", "UNKNOWN_CATEGORY", "d", 5)
 SEASON = DataWarning("a season", "SEASON", "t", 0)
 
@@ -33,7 +33,7 @@ def test_one_line_a_call() -> None:
     assert warning.columns == ("a", "b", "c", "d")
     assert (warning.reason, warning.column, warning.cell_count) == ("SEVERAL", "", 11)
     assert str(warning) == (
-        "column 'a' lies far; likewise 'b', 'c' [OUTSIDE_BULK]; "
+        "column 'a' lies far; likewise 'b', 'c' [OUTLIERS]; "
         "column 'd' has unknown ones [UNKNOWN_CATEGORY]"
     )
     assert told([SEASON]) == []
@@ -50,8 +50,8 @@ def test_a_single_warning_is_itself() -> None:
 
 def test_warnings_of_one_reason_keep_it() -> None:
     warning = join_warnings(FAR)
-    assert (warning.reason, warning.column, warning.cell_count) == ("OUTSIDE_BULK", "", 6)
-    many = join_warnings([DataWarning("m", "LEFT_OUT", f"c{i}", 1) for i in range(40)])
+    assert (warning.reason, warning.column, warning.cell_count) == ("OUTLIERS", "", 6)
+    many = join_warnings([DataWarning("m", "DROPPED_COLUMN", f"c{i}", 1) for i in range(40)])
     assert "'c20' and 19 more" in str(many)
     copy = pickle.loads(pickle.dumps(warning))
     assert str(copy) == str(warning)
@@ -60,7 +60,7 @@ def test_warnings_of_one_reason_keep_it() -> None:
 
 def test_filters_name_a_reason_or_a_column() -> None:
     everything = [*FAR, UNKNOWN]
-    (warning,) = told(everything, ("ignore", r".*\[OUTSIDE_BULK\]"))
+    (warning,) = told(everything, ("ignore", r".*\[OUTLIERS\]"))
     assert warning is UNKNOWN
     (warning,) = told(everything, ("ignore", "column 'b'"))
     assert warning.columns == ("a", "c", "d")

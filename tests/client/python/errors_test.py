@@ -48,10 +48,12 @@ def test_what_the_message_says_is_not_said_twice(
 def test_arguments_are_named_as_people_write_them(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:
-    description = "has 70 rows; the limit is 64 rows (set beyond_buffer to WRAP to exceed it)"
-    failure = Failure(Code.INVALID_ARGUMENT, "", (("targets", description),))
+    description = (
+        "has 70 rows; the limit is 64 rows (set beyond_buffer to BEYOND_BUFFER_WRAP to exceed it)"
+    )
+    failure = Failure(Code.INVALID_ARGUMENT, "", (("rows", description),))
     error = raised(fake, client, failure)
-    assert str(error) == "targets: has 70 rows; the limit is 64 rows (set wrap=True to exceed it)"
+    assert str(error) == "rows: has 70 rows; the limit is 64 rows (set wrap=True to exceed it)"
 
 
 @pytest.mark.parametrize(
@@ -132,5 +134,5 @@ def test_errors_travel_between_processes() -> None:
         "r",
         2.0,
     )
-    warning = chorale_client.DataWarning("m", "LEFT_OUT", "x", 3)
+    warning = chorale_client.DataWarning("m", "DROPPED_COLUMN", "x", 3)
     assert pickle.loads(pickle.dumps(warning)).__dict__ == warning.__dict__

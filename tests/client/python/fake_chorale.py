@@ -123,8 +123,8 @@ class FakeChorale(rpc.ChoraleServicer):
             row_count=3,
             **fields,
         )
-        message.features.add(name="area", type=pb.ColumnSummary.NUMERIC)
-        message.features.add(name="town", type=pb.ColumnSummary.CATEGORICAL, category_count=2)
+        message.features.add(name="area", type=pb.ColumnSummary.TYPE_NUMERIC)
+        message.features.add(name="town", type=pb.ColumnSummary.TYPE_CATEGORICAL, category_count=2)
         self.answers["GetContext"].append(message)
         return message
 

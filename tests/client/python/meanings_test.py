@@ -45,7 +45,7 @@ def registered(fake: FakeChorale) -> None:
         context = pb.Context(name="contexts/t", digest="d1", target_column="good")
         for column in messages[1].rows.columns:
             if column.name != "good":
-                kind = "NUMERIC" if column.HasField("numeric") else "CATEGORICAL"
+                kind = "TYPE_NUMERIC" if column.HasField("numeric") else "TYPE_CATEGORICAL"
                 context.features.add(
                     name=column.name,
                     type=pb.ColumnSummary.Type.Value(kind),
@@ -91,14 +91,14 @@ def test_rows_from_a_file_meet_the_table(fake: FakeChorale, client: chorale_clie
     }
     context.predict(FRAME)
     context.predict(texts)
-    own, read = (request.targets for request in fake.requests("Predict"))
+    own, read = (request.rows for request in fake.requests("Predict"))
     assert own == read
     assert all(column.numeric.meaning == 0 for column in read.columns), "any number may be asked"
     with pytest.warns(chorale_client.DataWarning, match="'day' holds dates.*OTHER_MEANING") as told:
         answer = context.predict({**texts, "sold": [0.0, 1], "day": [19723, 19724.5]})
     assert len(told) == 1
     assert [warning.reason for warning in answer.warnings] == ["OTHER_MEANING"]
-    sent = fake.requests("Predict")[-1].targets.columns
+    sent = fake.requests("Predict")[-1].rows.columns
     assert list(sent[2].numeric.values) == [19723, 19724.5], "as they were given"
     with pytest.raises(chorale_client.InvalidArgumentError, match="'day' holds dates") as caught:
         context.predict({**texts, "day": [20210610, 20210611]})
@@ -113,14 +113,14 @@ def test_who_registers_a_table_knows_it_although_an_older_server_does_not(
 ) -> None:
     old = pb.Context(name="contexts/t", digest="d1", target_column="good")
     for name in ("day", "size"):
-        old.features.add(name=name, type=pb.ColumnSummary.NUMERIC)
+        old.features.add(name=name, type=pb.ColumnSummary.TYPE_NUMERIC)
     fake.answers["RegisterContext"].append(pb.RegisterContextResponse(context=old))
     fake.answers["Predict"].append(pb.PredictResponse(means=[1], stds=[1]))
     context = client.register(FRAME[["size", "day", "good"]], target="good")
     assert [feature.meaning for feature in context.features] == ["date", "number"]
     context.predict({"size": [1.0], "day": ["2024-01-01"]})
     [request] = fake.requests("Predict")
-    assert list(request.targets.columns[0].numeric.values) == [19723]
+    assert list(request.rows.columns[0].numeric.values) == [19723]
 
 
 def test_a_name_follows_from_what_numbers_stand_for(
@@ -143,7 +143,7 @@ def test_a_name_follows_from_what_numbers_stand_for(
 
 
 def test_a_meaning_of_a_newer_server_is_number() -> None:
-    summary = pb.ColumnSummary(name="x", type=pb.ColumnSummary.NUMERIC)
+    summary = pb.ColumnSummary(name="x", type=pb.ColumnSummary.TYPE_NUMERIC)
     summary.MergeFromString(b"\x40\x09")  # the field 8, with the value 9
     assert chorale_client.Feature.of(summary).meaning == "number"
 
@@ -293,7 +293,7 @@ def test_what_a_column_that_says_nothing_holds_does_not_matter(
 ) -> None:
     empty = pb.Context(name="contexts/t", digest="d1", target_column="y")
     for name, left_out in (("empty", True), ("full", False)):
-        empty.features.add(name=name, type=pb.ColumnSummary.NUMERIC, left_out=left_out)
+        empty.features.add(name=name, type=pb.ColumnSummary.TYPE_NUMERIC, dropped=left_out)
     fake.answers["GetContext"].append(empty)
     fake.answers["Predict"].append(pb.PredictResponse(means=[1, 2], stds=[1, 2]))
     context = client.context("t")

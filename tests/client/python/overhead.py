@@ -163,10 +163,13 @@ def record(address: str, rows: Columns, paths: int, folder: pathlib.Path) -> Non
             pb.GetContextRequest(name=f"contexts/{NAME}").SerializeToString()
         )
         request = pb.SampleRequest(
-            context=f"contexts/{NAME}", path_count=paths, seed=1, beyond_buffer=pb.WRAP
+            context=f"contexts/{NAME}",
+            path_count=paths,
+            seed=1,
+            beyond_buffer=pb.BEYOND_BUFFER_WRAP,
         )
         for name, values in rows.items():
-            request.targets.columns.add(name=name).numeric.values.extend(values)
+            request.rows.columns.add(name=name).numeric.values.extend(values)
         stream = channel.unary_stream("/chorale.v1.Chorale/Sample")(request.SerializeToString())
         answers = [pb.SampleResponse.FromString(answer) for answer in stream]
     blocks = [block for answer in answers for block in answer.blocks.blocks]

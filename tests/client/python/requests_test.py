@@ -51,10 +51,10 @@ def request(**more: Any) -> Any:
 
 
 def test_seeds() -> None:
-    assert request(seed=None).seed == 0
+    assert not request(seed=None).HasField("seed")
     assert request(seed=1).seed == 1
     assert request(seed=np.int64(9)).seed == 9
-    assert request(seed=0).seed == 2**64 - 1  # 0 would be "choose one"
+    assert request(seed=0).HasField("seed")
     for wrong in (-1, 1.5, 2**64, True):
         with pytest.raises(chorale_client.InvalidArgumentError, match="^seed: "):
             request(seed=wrong)
@@ -63,8 +63,8 @@ def test_seeds() -> None:
 def test_options_of_samples() -> None:
     given = request()
     assert given.expected_source.context_digest == "d"
-    assert given.order == given.GIVEN
-    assert request(order="random").order == given.RANDOM_PER_PATH
+    assert given.order == given.ORDER_GIVEN
+    assert request(order="random").order == given.ORDER_RANDOM_PER_PATH
     assert request(wrap=True).beyond_buffer == 1
     for field, wrong in (("paths", 0), ("paths", 2.5), ("order", "sorted")):
         with pytest.raises(chorale_client.InvalidArgumentError) as caught:

@@ -111,7 +111,7 @@ def test_errors_name_field_and_limit(
         real.register(PENGUINS[:9], target=TARGET, name=penguins.name)
     with pytest.raises(chorale_client.InvalidArgumentError) as caught:
         penguins.sample(pd.concat([HELD_OUT] * 11))
-    assert caught.value.field == "targets"
+    assert caught.value.field == "rows"
     assert penguins.sample(pd.concat([HELD_OUT] * 11), paths=1, wrap=True).values.shape == (1, 66)
 
 

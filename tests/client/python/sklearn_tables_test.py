@@ -86,4 +86,4 @@ def test_one_line_of_warnings_at_fit(table: Table) -> None:
     (warning,) = (w.message for w in found)
     assert isinstance(warning, chorale_client.DataWarning)
     reasons = {part.column: part.reason for part in warning.parts}
-    assert reasons == {"n": "NUMBERS_AS_TEXT", "c": "LEFT_OUT", "d": "LEFT_OUT"}
+    assert reasons == {"n": "NUMBERS_AS_TEXT", "c": "DROPPED_COLUMN", "d": "DROPPED_COLUMN"}

@@ -25,7 +25,7 @@ def test_blocks_are_read() -> None:
     values = rng.normal(size=(3, 200))
     rows = rng.permuted(np.tile(np.arange(200), (3, 1)), axis=1)
     message = blocks(
-        block(500, 1000, values, log_densities=-values.ravel(), targets=rows.ravel()),
+        block(500, 1000, values, log_densities=-values.ravel(), rows=rows.ravel()),
         block(0, 0, [[1.0]]),
     )
     read = read_sample_response(message.SerializeToString())
@@ -33,12 +33,12 @@ def test_blocks_are_read() -> None:
     assert (first.first_path, first.first_step) == (500, 1000)
     assert np.array_equal(first.values, values)
     assert first.log_densities is not None
-    assert first.targets is not None
+    assert first.rows is not None
     assert np.array_equal(first.log_densities, -values)
-    assert np.array_equal(first.targets, rows)
+    assert np.array_equal(first.rows, rows)
     assert second.values.tolist() == [[1.0]]
     assert second.log_densities is None
-    assert second.targets is None
+    assert second.rows is None
     assert read.summary is None
 
 
@@ -95,8 +95,8 @@ def test_numbers_in_several_parts() -> None:
     assert block.values.tolist() == [[1.5, 2.5, 3.5]]
     assert block.log_densities is not None
     assert block.log_densities.tolist() == [[3.5, 1.5, 2.5]]
-    assert block.targets is not None
-    assert block.targets.tolist() == [[2, 0, 1]]
+    assert block.rows is not None
+    assert block.rows.tolist() == [[2, 0, 1]]
 
 
 @pytest.mark.parametrize("cut", range(1, 30, 4))

@@ -55,12 +55,12 @@ std::unique_ptr<RowsWork> BackendDriver::NewRows(std::shared_ptr<const ResidentC
 }
 
 std::unique_ptr<PredictWork> BackendDriver::NewPredict(
-    std::shared_ptr<const ResidentContext> context, std::shared_ptr<const EncodedRows> targets,
+    std::shared_ptr<const ResidentContext> context, std::shared_ptr<const EncodedRows> query_rows,
     int64_t first_row, int64_t rows) {
   PredictSpec spec;
   spec.buffer = TakeBufferRange(backend_->PredictBytes(context->model->config(), rows));
   spec.context = std::move(context);
-  spec.targets = std::move(targets);
+  spec.query_rows = std::move(query_rows);
   spec.first_row = first_row;
   spec.rows = rows;
   return backend_->NewPredict(std::move(spec));
@@ -86,7 +86,7 @@ std::unique_ptr<DecodeWork> BackendDriver::NewDecode(TileSpec tile, uint64_t see
                                                      std::vector<float> forced_values) {
   DecodeSpec spec;
   spec.buffer = TakeBufferRange(
-      backend_->BufferBytes(tile.context->model->config(), tile.targets->rows(), tile.paths));
+      backend_->BufferBytes(tile.context->model->config(), tile.query_rows->rows(), tile.paths));
   spec.tile = std::move(tile);
   spec.seed = seed;
   spec.first_path = first_path;
@@ -97,7 +97,7 @@ std::unique_ptr<DecodeWork> BackendDriver::NewDecode(TileSpec tile, uint64_t see
 std::unique_ptr<DensityWork> BackendDriver::NewDensity(TileSpec tile, std::vector<float> values) {
   DensitySpec spec;
   spec.buffer = TakeBufferRange(
-      backend_->DensityBytes(tile.context->model->config(), tile.targets->rows(), tile.paths));
+      backend_->DensityBytes(tile.context->model->config(), tile.query_rows->rows(), tile.paths));
   spec.tile = std::move(tile);
   spec.values = std::move(values);
   return backend_->NewDensity(std::move(spec));

@@ -30,7 +30,7 @@ class BackendDriver {
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     const FeatureMatrix& features);
   std::unique_ptr<PredictWork> NewPredict(std::shared_ptr<const ResidentContext> context,
-                                          std::shared_ptr<const EncodedRows> targets,
+                                          std::shared_ptr<const EncodedRows> query_rows,
                                           int64_t first_row, int64_t rows);
   std::shared_ptr<const ResidentContext> Encode(std::shared_ptr<const BackendModel> model,
                                                 const FeatureMatrix& features,

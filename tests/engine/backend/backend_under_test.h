@@ -39,7 +39,7 @@ void UseBestInstructionSet();
 struct Tolerances {
   double mixture = 0;           // means, deviations, logarithms of weights
   double log_density = 0;       // in nats
-  double mean_log_density = 0;  // per target, of the default model on real tables
+  double mean_log_density = 0;  // per query row, of the default model on real tables
 };
 Tolerances ToleratedErrors();
 

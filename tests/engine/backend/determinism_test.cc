@@ -36,7 +36,7 @@ std::vector<DeterminismCase> Cases() {
     return {{"Cpu",
              {.options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 3},
               .context_rows = 150,
-              .targets = 19,
+              .query_rows = 19,
               .paths = 32},
              under_test::OtherResources()}};
   }
@@ -44,11 +44,11 @@ std::vector<DeterminismCase> Cases() {
   TestModelOptions wide = fused;
   wide.d_ff = 4'160;
   return {{"Fused",
-           {.options = fused, .context_rows = 270, .targets = 4, .paths = 18},
+           {.options = fused, .context_rows = 270, .query_rows = 4, .paths = 18},
            under_test::OtherResources()},
           // The second resources hold two tiles of a launch.
           {"Wide",
-           {.options = wide, .context_rows = 140, .targets = 4, .paths = 18},
+           {.options = wide, .context_rows = 140, .query_rows = 4, .paths = 18},
            {{.workspace_bytes = 4 << 20}}}};
 }
 
@@ -62,11 +62,11 @@ class DeterminismTest : public under_test::BackendTest,
     const LoadedCase loaded(Case(), driver, steps_per_slice);
     const auto decode = loaded.DecodeDrawn(0, Case().paths, Order::kRandom);
     const auto density = loaded.Density(Case().Values(), Order::kRandom);
-    const auto predict = loaded.Predict(0, Case().targets);
+    const auto predict = loaded.Predict(0, Case().query_rows);
     driver.Run(decode.get(), steps_per_slice);
     driver.Run(density.get(), steps_per_slice);
     driver.Run(predict.get(), steps_per_slice);
-    return WorkResults(*decode, *density, *predict, Case().targets);
+    return WorkResults(*decode, *density, *predict, Case().query_rows);
   }
 
   // Of one run of each case.
@@ -80,7 +80,7 @@ class DeterminismTest : public under_test::BackendTest,
 
 TEST_P(DeterminismTest, ResultsAreNotTrivial) {
   for (const Doubles* numbers : {&Expected().values, &Expected().decode, &Expected().density}) {
-    ASSERT_EQ(numbers->size(), static_cast<size_t>(Case().paths * Case().targets));
+    ASSERT_EQ(numbers->size(), static_cast<size_t>(Case().paths * Case().query_rows));
     EXPECT_NE((*numbers)[0], (*numbers)[1]);
   }
 }
@@ -102,7 +102,7 @@ TEST_P(DeterminismTest, AnySlicing) {
 // All kinds of work at once, with another model's on top.
 TEST_P(DeterminismTest, AnyOtherWork) {
   const ModelCase other_case = {
-      .options = {.seed = 9}, .context_rows = 333, .targets = 5, .paths = 13};
+      .options = {.seed = 9}, .context_rows = 333, .query_rows = 5, .paths = 13};
   std::vector<Resources> all = {{}};
   if (under_test::LinkedDevice() == under_test::Device::kCpu) all.push_back({.threads = 3});
   for (const Resources& resources : all) {
@@ -116,11 +116,11 @@ TEST_P(DeterminismTest, AnyOtherWork) {
     const auto decode = loaded.DecodeDrawn(0, Case().paths, Order::kRandom);
     const auto more_noise = other.Density(other_case.Values());
     const auto density = loaded.Density(Case().Values(), Order::kRandom);
-    const auto predict = loaded.Predict(0, Case().targets);
+    const auto predict = loaded.Predict(0, Case().query_rows);
     driver.RunAll({encode.get(), noise.get(), same_model_noise.get(), decode.get(),
                    more_noise.get(), density.get(), predict.get()},
                   3);
-    EXPECT_TRUE(WorkResults(*decode, *density, *predict, Case().targets) == Expected())
+    EXPECT_TRUE(WorkResults(*decode, *density, *predict, Case().query_rows) == Expected())
         << resources.threads << " threads";
   }
 }
@@ -152,15 +152,15 @@ TEST_P(DeterminismTest, AnySplitIntoTiles) {
       values.push_back(tile->values());
       log_densities.push_back(tile->log_densities());
     }
-    const std::vector<float> joined = JoinTiles(values, Case().targets);
+    const std::vector<float> joined = JoinTiles(values, Case().query_rows);
     EXPECT_EQ(Doubles(joined.begin(), joined.end()), Expected().values) << split.size();
-    EXPECT_EQ(JoinTiles(log_densities, Case().targets), Expected().decode) << split.size();
+    EXPECT_EQ(JoinTiles(log_densities, Case().query_rows), Expected().decode) << split.size();
   }
 }
 
 TEST_P(DeterminismTest, APredictionDoesNotDependOnTheRowsBesideIt) {
   ModelCase many = Case();
-  many.targets = 150;
+  many.query_rows = 150;
   BackendDriver driver = NewDriver();
   const LoadedCase loaded(many, driver);
   const auto all = loaded.Predict(0, 150);
@@ -187,13 +187,13 @@ struct DensityCase {
 TEST_F(DensityDeterminismTest, DensitiesOfAnyShapeInAnySlicing) {
   const TestModelOptions grouped = {.n_kv_heads = 1, .n_layers = 3};
   const std::vector<DensityCase> cases = {
-      {{.options = grouped, .targets = 1, .paths = 32}},
-      {{.options = {.n_layers = 1}, .targets = 33, .paths = 32}, Size::kLarge},
-      {{.options = grouped, .targets = 100, .paths = 32}, Size::kLarge},
-      {{.options = grouped, .targets = 1'030, .paths = 2}, Size::kLarge},
+      {{.options = grouped, .query_rows = 1, .paths = 32}},
+      {{.options = {.n_layers = 1}, .query_rows = 33, .paths = 32}, Size::kLarge},
+      {{.options = grouped, .query_rows = 100, .paths = 32}, Size::kLarge},
+      {{.options = grouped, .query_rows = 1'030, .paths = 2}, Size::kLarge},
       {{.options = {.d_model = 16, .n_heads = 1, .n_kv_heads = 1},
         .context_rows = 8'193,
-        .targets = 20,
+        .query_rows = 20,
         .paths = 3},
        Size::kLarge}};
   for (const DensityCase& each : cases) {
@@ -208,9 +208,9 @@ TEST_F(DensityDeterminismTest, DensitiesOfAnyShapeInAnySlicing) {
     };
     const Doubles at_once = run(1, 1 << 20);
     for (const double number : at_once) ASSERT_TRUE(std::isfinite(number));
-    EXPECT_TRUE(run(1, 1) == at_once) << model_case.targets;
-    EXPECT_TRUE(run(3, 1) == at_once) << model_case.targets;
-    EXPECT_TRUE(run(3, 5) == at_once) << model_case.targets;
+    EXPECT_TRUE(run(1, 1) == at_once) << model_case.query_rows;
+    EXPECT_TRUE(run(3, 1) == at_once) << model_case.query_rows;
+    EXPECT_TRUE(run(3, 5) == at_once) << model_case.query_rows;
   }
 }
 
@@ -219,7 +219,7 @@ TEST_F(DensityDeterminismTest, DensitiesOfAnyShapeInAnySlicing) {
 TEST_F(DensityDeterminismTest, DecodeAndDensityAgreeOnMixturesOfManyComponents) {
   const ModelCase model_case = {.options = {.n_heads = 1, .n_kv_heads = 1, .num_components = 48},
                                 .context_rows = 20,
-                                .targets = 4,
+                                .query_rows = 4,
                                 .paths = 32};
   BackendDriver driver = NewDriver({.workspace_bytes = 150 << 10});
   const LoadedCase loaded(model_case, driver);
@@ -229,7 +229,7 @@ TEST_F(DensityDeterminismTest, DecodeAndDensityAgreeOnMixturesOfManyComponents) 
   driver.Run(density.get());
   const double tolerance = under_test::DecodeTolerance();
   for (int64_t path = 0; path < model_case.paths; ++path) {
-    for (int64_t position = 0; position < model_case.targets; ++position) {
+    for (int64_t position = 0; position < model_case.query_rows; ++position) {
       const MixtureSpan stepped = decode->mixture(path, position);
       const MixtureSpan forced = density->mixture(path, position);
       ExpectClose("mean", stepped.mean, forced.mean, tolerance);

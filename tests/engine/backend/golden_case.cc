@@ -36,7 +36,8 @@ GoldenCase::GoldenCase(const std::string& name)
       paths_(Loaded(expected_.Find("y_target")).shape[0]),
       y_target_(Transposed(Floats("y_target"), paths_, x_target_.rows)) {
   // All models wrap around their buffer's positions, which is worth testing.
-  Require(targets() > model_.config.buffer_size, "there are more targets than buffer positions");
+  Require(query_rows() > model_.config.buffer_size,
+          "there are more query rows than buffer positions");
 }
 
 std::vector<double> GoldenCase::Expected(const std::string& name) const {
@@ -62,7 +63,7 @@ TileSpec GoldenCase::Tile(std::shared_ptr<const ResidentContext> context,
                           std::shared_ptr<const EncodedRows> rows) const {
   TileSpec tile;
   tile.context = std::move(context);
-  tile.targets = std::move(rows);
+  tile.query_rows = std::move(rows);
   tile.paths = paths_;
   tile.keep_mixtures = true;
   return tile;

@@ -34,7 +34,7 @@ class GoldenCase {
   const FeatureMatrix& x_target() const { return x_target_; }
   const std::vector<float>& y_target() const { return y_target_; }  // [T, paths]
   int64_t paths() const { return paths_; }
-  int64_t targets() const { return x_target_.rows; }
+  int64_t query_rows() const { return x_target_.rows; }
 
   std::vector<double> Expected(const std::string& name) const;
 

@@ -51,13 +51,13 @@ class GoldenTest : public under_test::BackendTest,
   void ComparePaths(const PathWork& work, const std::string& log_densities) {
     MixtureLists mixtures;
     for (int64_t path = 0; path < golden_.paths(); ++path) {
-      for (int64_t t = 0; t < golden_.targets(); ++t) mixtures.Add(work.mixture(path, t));
+      for (int64_t t = 0; t < golden_.query_rows(); ++t) mixtures.Add(work.mixture(path, t));
     }
     Compare("mean", mixtures.mean, bounds_.mean);
     Compare("std", mixtures.std, bounds_.std);
     Compare("weight", mixtures.weight, bounds_.weight);
     const std::vector<double> by_position(work.log_densities().begin(), work.log_densities().end());
-    Compare(log_densities, Transposed(by_position, golden_.targets(), golden_.paths()),
+    Compare(log_densities, Transposed(by_position, golden_.query_rows(), golden_.paths()),
             bounds_.log_density);
   }
 
@@ -70,10 +70,10 @@ class GoldenTest : public under_test::BackendTest,
 
 TEST_P(GoldenTest, PointPredictions) {
   const std::unique_ptr<PredictWork> work =
-      driver_->NewPredict(context_, rows_, 0, golden_.targets());
+      driver_->NewPredict(context_, rows_, 0, golden_.query_rows());
   driver_->Run(work.get());
   MixtureLists mixtures;
-  for (int64_t row = 0; row < golden_.targets(); ++row) mixtures.Add(work->mixture(row));
+  for (int64_t row = 0; row < golden_.query_rows(); ++row) mixtures.Add(work->mixture(row));
   Compare("point_mean", mixtures.mean, bounds_.mean);
   Compare("point_std", mixtures.std, bounds_.std);
   Compare("point_weight", mixtures.weight, bounds_.weight);

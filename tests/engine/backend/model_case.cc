@@ -7,9 +7,9 @@
 namespace chorale {
 
 std::vector<int32_t> ModelCase::RandomOrders() const {
-  std::vector<int32_t> orders(paths * targets);
+  std::vector<int32_t> orders(paths * query_rows);
   for (int64_t p = 0; p < paths; ++p) {
-    kernels::DrawOrder(seed, p, targets, orders.data() + p * targets);
+    kernels::DrawOrder(seed, p, query_rows, orders.data() + p * query_rows);
   }
   return orders;
 }
@@ -24,13 +24,13 @@ LoadedCase::LoadedCase(const ModelCase& model_case, BackendDriver& driver, int64
 TileSpec LoadedCase::Tile(int64_t first, int64_t paths, Order order) const {
   TileSpec tile;
   tile.context = context_;
-  tile.targets = rows_;
+  tile.query_rows = rows_;
   tile.paths = paths;
   tile.keep_mixtures = true;
   if (order == Order::kRandom) {
     const std::vector<int32_t> all = case_.RandomOrders();
-    tile.order.assign(all.begin() + first * case_.targets,
-                      all.begin() + (first + paths) * case_.targets);
+    tile.order.assign(all.begin() + first * case_.query_rows,
+                      all.begin() + (first + paths) * case_.query_rows);
   }
   return tile;
 }

@@ -1,5 +1,5 @@
-// A small model, a context, targets and values to force, ready to be run: what most backend tests
-// begin with.
+// A small model, a context, query rows and values to force, ready to be run: what most backend
+// tests begin with.
 #ifndef CHORALE_TESTS_ENGINE_BACKEND_MODEL_CASE_H_
 #define CHORALE_TESTS_ENGINE_BACKEND_MODEL_CASE_H_
 
@@ -16,16 +16,16 @@ namespace chorale {
 struct ModelCase {
   TestModelOptions options = {};
   int64_t context_rows = 21;
-  int64_t targets = 11;
+  int64_t query_rows = 11;
   int64_t paths = 5;
   int64_t features = 3;
   uint64_t seed = 7;
 
   FeatureMatrix XContext() const { return MakeFeatures(context_rows, features, seed); }
-  FeatureMatrix XTarget() const { return MakeFeatures(targets, features, seed + 1); }
+  FeatureMatrix XTarget() const { return MakeFeatures(query_rows, features, seed + 1); }
   std::vector<float> YContext() const { return MakeValues(context_rows, seed + 2); }
   // Of all paths, [T, paths].
-  std::vector<float> Values() const { return MakeValues(paths * targets, seed + 3); }
+  std::vector<float> Values() const { return MakeValues(paths * query_rows, seed + 3); }
   // A different random order for each path, [paths, T].
   std::vector<int32_t> RandomOrders() const;
 };

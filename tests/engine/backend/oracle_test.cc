@@ -1,5 +1,5 @@
 // A backend against the float64 model of reference_forward.h, over shapes that the golden models do
-// not have: fewer K/V heads than query heads, one target, one context row, odd sizes.
+// not have: fewer K/V heads than query heads, one query row, one context row, odd sizes.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -42,7 +42,8 @@ class OracleTest : public under_test::BackendTest, public testing::WithParamInte
     }
     model_ = MakeTestModel(case_.options);
     context_ = reference::EncodeContext(model_, case_.XContext(), case_.YContext());
-    targets_ = reference::EncodeRows(model_, case_.XContext(), case_.YContext(), case_.XTarget());
+    query_rows_ =
+        reference::EncodeRows(model_, case_.XContext(), case_.YContext(), case_.XTarget());
     driver_.emplace(under_test::NewDriver());
     loaded_.emplace(case_, *driver_);
   }
@@ -70,7 +71,7 @@ class OracleTest : public under_test::BackendTest, public testing::WithParamInte
   void ExpectPaths(const PathWork& work, Order order) {
     const std::vector<float> values = case_.Values();
     const std::vector<int32_t> orders = case_.RandomOrders();
-    const int64_t t = case_.targets;
+    const int64_t t = case_.query_rows;
     std::vector<double> log_densities(values.size());
     for (int64_t p = 0; p < case_.paths; ++p) {
       std::vector<int32_t> path_order;
@@ -78,7 +79,7 @@ class OracleTest : public under_test::BackendTest, public testing::WithParamInte
         path_order.assign(orders.begin() + p * t, orders.begin() + (p + 1) * t);
       }
       const std::vector<reference::Mixture> expected = reference::TeacherForce(
-          model_, context_, targets_, path_order, SelectPaths(values, case_.paths, p, 1));
+          model_, context_, query_rows_, path_order, SelectPaths(values, case_.paths, p, 1));
       for (int64_t position = 0; position < t; ++position) {
         ExpectSameMixture("path " + std::to_string(p) + " position " + std::to_string(position),
                           work.mixture(p, position), expected[position]);
@@ -98,17 +99,18 @@ class OracleTest : public under_test::BackendTest, public testing::WithParamInte
   double worst_log_density_ = 0;
   Model model_;
   reference::KeyValues context_;
-  reference::Rows targets_;
+  reference::Rows query_rows_;
   std::optional<BackendDriver> driver_;
   std::optional<LoadedCase> loaded_;
 };
 
 TEST_P(OracleTest, Predict) {
-  const std::vector<reference::Mixture> expected = reference::Predict(model_, context_, targets_);
-  const std::unique_ptr<PredictWork> work = loaded_->Predict(0, case_.targets);
+  const std::vector<reference::Mixture> expected =
+      reference::Predict(model_, context_, query_rows_);
+  const std::unique_ptr<PredictWork> work = loaded_->Predict(0, case_.query_rows);
   driver_->Run(work.get());
-  for (int64_t t = 0; t < case_.targets; ++t) {
-    ExpectSameMixture("target " + std::to_string(t), work->mixture(t), expected[t]);
+  for (int64_t t = 0; t < case_.query_rows; ++t) {
+    ExpectSameMixture("query row " + std::to_string(t), work->mixture(t), expected[t]);
   }
 }
 
@@ -119,13 +121,13 @@ TEST_P(OracleTest, DensityAndDecodeOfForcedValues) {
     const std::unique_ptr<DensityWork> density = loaded_->Density(values, order);
     const std::unique_ptr<DecodeWork> decode = loaded_->DecodeForced(order);
     driver_->RunAll({density.get(), decode.get()}, 2);
-    EXPECT_EQ(decode->steps_done(), case_.targets);
+    EXPECT_EQ(decode->steps_done(), case_.query_rows);
     EXPECT_EQ(decode->values(), absl::MakeConstSpan(values));
     ExpectPaths(*density, order);
     ExpectClose("decode", decode->log_densities(), density->log_densities(),
                 under_test::DecodeTolerance());
     for (int64_t p = 0; p < case_.paths; ++p) {
-      for (int64_t t = 0; t < case_.targets; ++t) {
+      for (int64_t t = 0; t < case_.query_rows; ++t) {
         const MixtureSpan stepped = decode->mixture(p, t);
         const MixtureSpan forced = density->mixture(p, t);
         ExpectClose("mean", stepped.mean, forced.mean, under_test::DecodeTolerance());
@@ -169,33 +171,33 @@ std::vector<NamedCase> Cases() {
       {"MultiHead", {}},
       {"OneLayer", {.options = {.n_layers = 1}}},
       {"GroupedQuery", {.options = grouped, .context_rows = 70}},
-      {"MultiQuery", {.options = single, .targets = 20, .paths = 32}, Size::kLarge},
+      {"MultiQuery", {.options = single, .query_rows = 20, .paths = 32}, Size::kLarge},
       {"MultiQueryOf16",
-       {.options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 1, .n_layers = 3}, .targets = 6}},
-      {"HeadOf64", {.options = wide, .targets = 40, .paths = 2}, Size::kLarge},
-      {"HeadOf128", {.options = widest, .targets = 3}},
-      {"FiveHeads", {.options = five_heads, .context_rows = 70, .targets = 3}},
+       {.options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 1, .n_layers = 3}, .query_rows = 6}},
+      {"HeadOf64", {.options = wide, .query_rows = 40, .paths = 2}, Size::kLarge},
+      {"HeadOf128", {.options = widest, .query_rows = 3}},
+      {"FiveHeads", {.options = five_heads, .context_rows = 70, .query_rows = 3}},
       {"Deep", {.options = deep}, Size::kLarge},
-      {"OneTarget", {.targets = 1, .paths = 3}},
-      {"TwoTargets", {.targets = 2, .paths = 31}},
-      {"OneContextRow", {.context_rows = 1, .targets = 4}},
-      {"OnePath", {.targets = 18, .paths = 1}},
-      {"FullTile", {.options = {.n_layers = 1}, .targets = 5, .paths = 32}},
-      {"SplitKv", {.options = {.n_layers = 1}, .context_rows = 600, .targets = 3, .paths = 9}},
+      {"OneTarget", {.query_rows = 1, .paths = 3}},
+      {"TwoTargets", {.query_rows = 2, .paths = 31}},
+      {"OneContextRow", {.context_rows = 1, .query_rows = 4}},
+      {"OnePath", {.query_rows = 18, .paths = 1}},
+      {"FullTile", {.options = {.n_layers = 1}, .query_rows = 5, .paths = 32}},
+      {"SplitKv", {.options = {.n_layers = 1}, .context_rows = 600, .query_rows = 3, .paths = 9}},
       {"Cells", {.options = cell_attention, .features = 4}},
-      {"WideCells", {.options = wide_cells, .targets = 5, .features = 6}},
+      {"WideCells", {.options = wide_cells, .query_rows = 5, .features = 6}},
       {"OneCell", {.options = cell_attention, .context_rows = 1, .features = 1}, Size::kSmall, 2},
-      {"ManyHidden", {.options = many_hidden, .context_rows = 70, .targets = 5, .paths = 9}},
+      {"ManyHidden", {.options = many_hidden, .context_rows = 70, .query_rows = 5, .paths = 9}},
       {"ManyHiddenSplitKv",
-       {.options = many_hidden, .context_rows = 600, .targets = 3},
+       {.options = many_hidden, .context_rows = 600, .query_rows = 3},
        Size::kLarge},
-      {"WideRows", {.options = unfused_rows, .context_rows = 70, .targets = 2, .paths = 3}},
+      {"WideRows", {.options = unfused_rows, .context_rows = 70, .query_rows = 2, .paths = 3}},
       {"ManyHiddenCells",
-       {.options = many_hidden_cells, .targets = 3, .features = 4},
+       {.options = many_hidden_cells, .query_rows = 3, .features = 4},
        Size::kLarge},
-      {"PanelPlusOne", {.context_rows = 65, .targets = 17, .paths = 3}, Size::kLarge},
+      {"PanelPlusOne", {.context_rows = 65, .query_rows = 17, .paths = 3}, Size::kLarge},
       {"ManyCells",
-       {.options = cell_attention, .context_rows = 600, .targets = 60, .features = 11},
+       {.options = cell_attention, .context_rows = 600, .query_rows = 60, .features = 11},
        Size::kLarge}};
 }
 

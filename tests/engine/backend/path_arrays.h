@@ -22,11 +22,11 @@ std::vector<T> SelectPaths(const std::vector<T>& values, int64_t all_paths, int6
 
 // The paths of all tiles, [T, paths of the tile] each, as one array.
 template <typename T>
-std::vector<T> JoinTiles(const std::vector<absl::Span<const T>>& tiles, int64_t targets) {
+std::vector<T> JoinTiles(const std::vector<absl::Span<const T>>& tiles, int64_t query_rows) {
   std::vector<T> joined;
-  for (int64_t t = 0; t < targets; ++t) {
+  for (int64_t t = 0; t < query_rows; ++t) {
     for (const absl::Span<const T>& tile : tiles) {
-      const auto paths = static_cast<int64_t>(tile.size()) / targets;
+      const auto paths = static_cast<int64_t>(tile.size()) / query_rows;
       const absl::Span<const T> row = tile.subspan(t * paths, paths);
       joined.insert(joined.end(), row.begin(), row.end());
     }

@@ -17,7 +17,7 @@ using Mask = std::function<bool(int64_t i, int64_t j)>;
 
 double Softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
-enum Marker { kTarget = 0, kContext = 1, kBuffer = 2 };
+enum Marker { kQueryRow = 0, kContext = 1, kBuffer = 2 };
 
 Vector Embed(const Model& model, Vector encoding, Marker marker) {
   const size_t d = encoding.size();
@@ -117,9 +117,9 @@ KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::v
       model, nullptr, [](int64_t, int64_t) { return true; }, rows);
 }
 
-std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& targets) {
+std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& query_rows) {
   Rows rows;
-  for (const Vector& encoding : targets) rows.push_back(Embed(model, encoding, kTarget));
+  for (const Vector& encoding : query_rows) rows.push_back(Embed(model, encoding, kQueryRow));
   AllLayers(
       model, &context, [](int64_t, int64_t) { return false; }, rows);
   std::vector<Mixture> mixtures;
@@ -127,15 +127,15 @@ std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const
   return mixtures;
 }
 
-std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context, const Rows& targets,
-                                  const std::vector<int32_t>& order,
+std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context,
+                                  const Rows& query_rows, const std::vector<int32_t>& order,
                                   const std::vector<float>& values) {
-  const auto count = static_cast<int64_t>(targets.size());
+  const auto count = static_cast<int64_t>(query_rows.size());
   const int64_t d = model.config.d_model;
   const auto encoding = [&](int64_t position) {
-    return targets[order.empty() ? position : order[position]];
+    return query_rows[order.empty() ? position : order[position]];
   };
-  // Buffer tokens in rows 0..T-1, targets in rows T..2T-1.
+  // Buffer tokens in rows 0..T-1, query rows in rows T..2T-1.
   Rows rows;
   for (int64_t t = 0; t < count; ++t) {
     Vector token = AddY(model, Embed(model, encoding(t), kBuffer), values[t]);
@@ -143,9 +143,9 @@ std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context, 
     for (int64_t i = 0; i < d; ++i) token[i] += model.embedding.ar_tokens[offset * d + i];
     rows.push_back(std::move(token));
   }
-  for (int64_t t = 0; t < count; ++t) rows.push_back(Embed(model, encoding(t), kTarget));
+  for (int64_t t = 0; t < count; ++t) rows.push_back(Embed(model, encoding(t), kQueryRow));
   const Mask mask = [count](int64_t i, int64_t j) {
-    if (j >= count) return false;  // nobody attends to a target
+    if (j >= count) return false;  // nothing attends to a query row
     return i < count ? j <= i : j < i - count;
   };
   AllLayers(model, &context, mask, rows);

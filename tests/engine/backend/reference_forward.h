@@ -29,13 +29,13 @@ struct KeyValues {
 // K and V that a context leaves in every layer.
 KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y);
 
-// The mixture of every target, given their encodings, each seeing the context alone.
-std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& targets);
+// The mixture of every query row, given their encodings, each seeing the context alone.
+std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& query_rows);
 
-// The mixture at every position of one path: position t holds target order[t] (target t when order
-// is empty) and value values[t].
-std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context, const Rows& targets,
-                                  const std::vector<int32_t>& order,
+// The mixture at every position of one path: position t holds query row order[t] (query row t when
+// order is empty) and value values[t].
+std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context,
+                                  const Rows& query_rows, const std::vector<int32_t>& order,
                                   const std::vector<float>& values);
 
 }  // namespace chorale::reference

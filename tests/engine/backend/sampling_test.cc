@@ -22,9 +22,9 @@ using SamplingTest = under_test::BackendTest;
 
 // Decode and teacher forcing are two computations of one quantity.
 TEST_F(SamplingTest, DensityOfWhatWasDrawn) {
-  ModelCase model_case = {.options = {.n_layers = 4}, .targets = 30, .paths = 32};
+  ModelCase model_case = {.options = {.n_layers = 4}, .query_rows = 30, .paths = 32};
   if (under_test::TooLargeForDevice(Size::kLarge)) {
-    model_case = {.options = {.n_layers = 2}, .targets = 5, .paths = 9};
+    model_case = {.options = {.n_layers = 2}, .query_rows = 5, .paths = 9};
   }
   BackendDriver driver = under_test::NewDriver();
   const LoadedCase loaded(model_case, driver);
@@ -40,7 +40,7 @@ TEST_F(SamplingTest, DensityOfWhatWasDrawn) {
 }
 
 TEST_F(SamplingTest, SeedAndPathDecideTheDraws) {
-  ModelCase model_case = {.targets = 4, .paths = 8};
+  ModelCase model_case = {.query_rows = 4, .paths = 8};
   BackendDriver driver = under_test::NewDriver();
   const LoadedCase loaded(model_case, driver);
   const auto draw = [&](uint64_t seed, int64_t first_path) {
@@ -59,14 +59,14 @@ TEST_F(SamplingTest, SeedAndPathDecideTheDraws) {
 class DistributionTest : public under_test::BackendTest {
  protected:
   static constexpr int64_t kPaths = 20'000;
-  static constexpr int64_t kTargets = 3;
+  static constexpr int64_t kQueryRows = 3;
 
   void SetUp() override {
     BackendTest::SetUp();
     if (IsSkipped()) return;
     if (under_test::TooLargeForDevice(Size::kLarge)) GTEST_SKIP() << "too large for the emulator";
     BackendDriver driver = under_test::NewDriver();
-    const ModelCase model_case = {.context_rows = 4, .targets = kTargets, .paths = 32};
+    const ModelCase model_case = {.context_rows = 4, .query_rows = kQueryRows, .paths = 32};
     const TestModelOptions small = {
         .d_model = 8, .n_heads = 1, .n_kv_heads = 1, .n_layers = 1, .d_ff = 8};
     const auto context = driver.Encode(driver.AddModel(MakeConstantModel(mixture_, small)),
@@ -77,15 +77,15 @@ class DistributionTest : public under_test::BackendTest {
     for (int64_t first = 0; first < kPaths; first += 32) {
       TileSpec tile;
       tile.context = context;
-      tile.targets = rows;
+      tile.query_rows = rows;
       tile.paths = 32;
       tiles.push_back(driver.NewDecode(std::move(tile), 12345, first, {}));
       works.push_back(tiles.back().get());
     }
-    driver.RunAll(works, kTargets);
-    draws_.resize(kTargets);
+    driver.RunAll(works, kQueryRows);
+    draws_.resize(kQueryRows);
     for (const std::unique_ptr<DecodeWork>& tile : tiles) {
-      for (int64_t t = 0; t < kTargets; ++t) {
+      for (int64_t t = 0; t < kQueryRows; ++t) {
         const auto step = tile->values().subspan(t * 32, 32);
         draws_[t].insert(draws_[t].end(), step.begin(), step.end());
       }

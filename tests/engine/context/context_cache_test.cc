@@ -316,7 +316,7 @@ TEST_F(ContextCacheTest, ASmallerPoolEndsTheLatestEncodings) {
   EXPECT_FALSE(pin_first.waits_for_room());
   EXPECT_TRUE(pin_second.waits_for_room());
   EXPECT_TRUE(pin_reading.waits_for_room());
-  EXPECT_EQ(nobodys->state, ContextState::kEvicted);
+  EXPECT_EQ(nobodys->state, ContextState::kNotResident);
   cache_->OnData(reading, std::move(*DataOf(reading)));  // comes too late: it is read again
   EXPECT_TRUE(pin_reading.waits_for_room());
   Settle();

@@ -286,7 +286,7 @@ TEST(FeatureTransformTest, Targets) {
   EXPECT_NEAR(transform.ToUser(transform.ToModel(1e6)), 1e6, 1);
   ASSERT_EQ(transform.context_notes().size(), 1u);
   EXPECT_EQ(transform.context_notes()[0].column, "y");
-  EXPECT_EQ(transform.context_notes()[0].wrong_targets, 1);
+  EXPECT_EQ(transform.context_notes()[0].clipped_targets, 1);
 }
 
 // All equal, as of a single row: scaled by their magnitude.
@@ -320,11 +320,11 @@ TEST(FeatureTransformTest, EveryUnitIsTheSame) {
       const FeatureTransform here = transform_of(1);
       const FeatureTransform there = transform_of(unit);
       if (numbers[0] == 0) continue;  // nothing says what its unit is
-      Table targets;
-      targets.columns = {Numbers("x", {2, -1})};
-      const std::vector<float> expected = here.Apply(targets)->x;
-      for (double& x : targets.columns[0].numbers) x *= unit;
-      EXPECT_EQ(there.Apply(targets)->x, expected);
+      Table query_rows;
+      query_rows.columns = {Numbers("x", {2, -1})};
+      const std::vector<float> expected = here.Apply(query_rows)->x;
+      for (double& x : query_rows.columns[0].numbers) x *= unit;
+      EXPECT_EQ(there.Apply(query_rows)->x, expected);
       EXPECT_EQ(there.ToModel(4 * unit), here.ToModel(4));
       EXPECT_DOUBLE_EQ(there.ToUser(0.5), here.ToUser(0.5) * unit);
     }
@@ -482,14 +482,14 @@ TEST(FeatureTransformTest, ApplyRefuses) {
   Table table;
   table.columns = {Numbers("age", {1, -4e38}), Categories("city", {"Rome"}, {0, 0})};
   absl::Status status = transform.Apply(table).status();
-  EXPECT_EQ(ErrorField(status), "targets.columns[\"age\"].numeric.values[1]");
+  EXPECT_EQ(ErrorField(status), "rows.columns[\"age\"].numeric.values[1]");
   EXPECT_THAT(status.message(), HasSubstr("float32"));
-  // What MatchTargets refuses for this context.
+  // What MatchQueryRows refuses for this context.
   table.columns = {Categories("city", {"Rome"}, {0, 1}), Numbers("age", {1, 2})};
   status = transform.Apply(table).status();
-  EXPECT_EQ(ErrorField(status), "targets.columns[\"city\"].categorical.codes[1]");
+  EXPECT_EQ(ErrorField(status), "rows.columns[\"city\"].categorical.codes[1]");
   table.columns.pop_back();
-  EXPECT_EQ(ErrorField(transform.Apply(table).status()), "targets.columns");
+  EXPECT_EQ(ErrorField(transform.Apply(table).status()), "rows.columns");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class RequestPreparationTest : public ::testing::Test {
     record_.columns = {{.name = "a"}, {.name = "b"}};
     model_.config.buffer_size = 8;
     model_.config.num_components = 1;
-    request_.targets = MakeTargets(3);
+    request_.query_rows = MakeTargets(3);
     request_.paths = 2;
   }
 
@@ -58,9 +58,9 @@ class RequestPreparationTest : public ::testing::Test {
 TEST_F(RequestPreparationTest, TheRecordAloneTellsWhatIsWrong) {
   EXPECT_TRUE(Check().ok()) << Check();
   record_.columns[1].type = ColumnType::kCategorical;
-  EXPECT_EQ(RefusedField(), "targets.columns[\"b\"]");
+  EXPECT_EQ(RefusedField(), "rows.columns[\"b\"]");
   record_.columns.pop_back();
-  EXPECT_EQ(RefusedField(), "targets.columns[\"b\"]");
+  EXPECT_EQ(RefusedField(), "rows.columns[\"b\"]");
   record_.rows = 11;
   EXPECT_EQ(RefusedField(), "context");
   EXPECT_EQ(RefusedFieldOfWarm(), "name");
@@ -101,15 +101,15 @@ TEST_F(RequestPreparationTest, TheRestNeedsTheTransform) {
   const auto prepared = Of(request_)->Prepare(context);
   ASSERT_TRUE(prepared.ok()) << prepared.status();
   EXPECT_EQ(prepared->context, context);
-  EXPECT_EQ(prepared->targets.x, context->transform.Apply(request_.targets)->x);
+  EXPECT_EQ(prepared->query_rows.x, context->transform.Apply(request_.query_rows)->x);
 
-  request_.targets.columns[0].numbers[1] = 1e300;
+  request_.query_rows.columns[0].numbers[1] = 1e300;
   EXPECT_TRUE(Check().ok());
   EXPECT_EQ(ErrorField(Of(request_)->Prepare(context).status()),
-            "targets.columns[\"a\"].numeric.values[1]");
+            "rows.columns[\"a\"].numeric.values[1]");
 
   LogDensityRequest density;
-  density.targets = MakeTargets(1);
+  density.query_rows = MakeTargets(1);
   density.vectors = 1;
   density.y = {1e300};
   EXPECT_TRUE(Of(density)->Check(record_, model_).ok());

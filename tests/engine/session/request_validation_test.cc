@@ -21,7 +21,7 @@ class RequestValidationTest : public ::testing::Test {
   RequestValidationTest() : backend_(NewFakeBackend({}, &log_)) {
     config_.buffer_size = 8;
     config_.num_components = 3;
-    limits_.max_targets = 20;
+    limits_.max_query_rows = 20;
     limits_.max_paths = 50;
     limits_.max_values = 300;
     limits_.max_orders = 6;
@@ -31,20 +31,20 @@ class RequestValidationTest : public ::testing::Test {
 
   SampleRequest GoodSample() const {
     SampleRequest request;
-    request.targets = MakeTargets(4);
+    request.query_rows = MakeTargets(4);
     request.paths = 10;
     return request;
   }
   LogDensityRequest GoodDensity() const {
     LogDensityRequest request;
-    request.targets = MakeTargets(4);
+    request.query_rows = MakeTargets(4);
     request.vectors = 5;
     request.y.assign(20, 0.5);
     return request;
   }
   PredictRequest GoodPredict() const {
     PredictRequest request;
-    request.targets = MakeTargets(4);
+    request.query_rows = MakeTargets(4);
     request.quantiles = {0.1, 0.9};
     return request;
   }
@@ -77,20 +77,20 @@ TEST_F(RequestValidationTest, Sample) {
   EXPECT_EQ(Sample([](auto& r) { r.paths = -1; }), "path_count");
   EXPECT_EQ(Sample([](auto& r) { r.paths = 50; }), "");
   EXPECT_EQ(Sample([](auto& r) { r.paths = 51; }), "path_count");
-  EXPECT_EQ(Sample([](auto& r) { r.targets.columns.clear(); }), "targets.columns");
-  EXPECT_EQ(Sample([](auto& r) { r.targets = MakeTargets(0); }), "targets");
-  EXPECT_EQ(Sample([](auto& r) { r.targets.columns.resize(6); }), "targets.columns");
-  EXPECT_EQ(Sample([](auto& r) { r.targets = MakeTargets(8); }), "");
-  EXPECT_EQ(Sample([](auto& r) { r.targets = MakeTargets(9); }), "targets");
+  EXPECT_EQ(Sample([](auto& r) { r.query_rows.columns.clear(); }), "rows.columns");
+  EXPECT_EQ(Sample([](auto& r) { r.query_rows = MakeTargets(0); }), "rows");
+  EXPECT_EQ(Sample([](auto& r) { r.query_rows.columns.resize(6); }), "rows.columns");
+  EXPECT_EQ(Sample([](auto& r) { r.query_rows = MakeTargets(8); }), "");
+  EXPECT_EQ(Sample([](auto& r) { r.query_rows = MakeTargets(9); }), "rows");
   const auto wrapped = [](int64_t rows, int64_t paths) {
     return [=](auto& r) {
-      r.targets = MakeTargets(rows);
+      r.query_rows = MakeTargets(rows);
       r.paths = paths;
       r.beyond_buffer = BeyondBuffer::kWrap;
     };
   };
   EXPECT_EQ(Sample(wrapped(20, 15)), "");
-  EXPECT_EQ(Sample(wrapped(21, 1)), "targets");
+  EXPECT_EQ(Sample(wrapped(21, 1)), "rows");
   EXPECT_EQ(Sample(wrapped(20, 16)), "path_count");  // 320 values
 }
 
@@ -99,7 +99,7 @@ TEST_F(RequestValidationTest, SampleThatCanNeverFitNamesNeededAndAvailableBytes)
   options.buffer_pool_bytes = 1000;
   const auto small = NewFakeBackend(options, &log_);
   const absl::Status status = ValidateRequest(GoodSample(), config_, limits_, *small);
-  EXPECT_EQ(ErrorField(status), "targets");
+  EXPECT_EQ(ErrorField(status), "rows");
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("1024 bytes"));
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("the pool has 1000"));
   SampleRequest fits = GoodSample();
@@ -113,10 +113,10 @@ TEST_F(RequestValidationTest, DensityThatCanNeverFitNamesTheTargets) {
   const auto small = NewFakeBackend(options, &log_);
   LogDensityRequest request = GoodDensity();
   EXPECT_TRUE(ValidateRequest(request, config_, limits_, *small).ok());
-  request.targets = MakeTargets(5);
+  request.query_rows = MakeTargets(5);
   request.vectors = 4;
   const absl::Status status = ValidateRequest(request, config_, limits_, *small);
-  EXPECT_EQ(ErrorField(status), "targets");
+  EXPECT_EQ(ErrorField(status), "rows");
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("320 bytes"));
 }
 
@@ -157,16 +157,16 @@ TEST_F(RequestValidationTest, LogDensity) {
   EXPECT_EQ(Density(many(25, 0, true)), "");
   EXPECT_EQ(Density(many(26, 0, true)), "include_mixtures");  // 26 x 4 x 3 components
   EXPECT_EQ(Density([](auto& r) {
-              r.targets = MakeTargets(10);
+              r.query_rows = MakeTargets(10);
               r.vectors = 2;
             }),
-            "targets");
+            "rows");
 }
 
 TEST_F(RequestValidationTest, Predict) {
   EXPECT_EQ(Predict([](auto& r) {}), "");
-  EXPECT_EQ(Predict([](auto& r) { r.targets = MakeTargets(20); }), "");  // needs no buffer
-  EXPECT_EQ(Predict([](auto& r) { r.targets = MakeTargets(21); }), "targets");
+  EXPECT_EQ(Predict([](auto& r) { r.query_rows = MakeTargets(20); }), "");  // needs no buffer
+  EXPECT_EQ(Predict([](auto& r) { r.query_rows = MakeTargets(21); }), "rows");
   EXPECT_EQ(Predict([](auto& r) { r.quantiles = {0.5, 0}; }), "quantiles[1]");
   EXPECT_EQ(Predict([](auto& r) { r.quantiles = {1}; }), "quantiles[0]");
   EXPECT_EQ(Predict([](auto& r) { r.quantiles = {std::nan("")}; }), "quantiles[0]");
@@ -189,7 +189,7 @@ TEST_F(RequestValidationTest, PredictionsFitIntoAResponse) {
   EXPECT_EQ(Predict(ask(0, true)), "include_mixtures");
   EXPECT_EQ(Predict(ask(1, true)), "quantiles");  // the first that does not fit
   --limits_.max_response_bytes;
-  EXPECT_EQ(Predict(ask(0, false)), "targets");
+  EXPECT_EQ(Predict(ask(0, false)), "rows");
   limits_.max_response_bytes = 4 * (2 + 3) * 8;
   EXPECT_EQ(Predict(ask(3, false)), "");
   limits_.max_response_bytes = 4 * (2 + 3 + 3 * 3) * 8;  // 3 components of 3 numbers

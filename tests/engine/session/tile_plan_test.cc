@@ -10,13 +10,14 @@ using testing::FakeBackendLog;
 using testing::FakeBackendOptions;
 using testing::NewFakeBackend;
 
-TilePlan Plan(int64_t paths, int64_t targets, int64_t max_slots, int64_t pool = 1 << 20,
+TilePlan Plan(int64_t paths, int64_t query_rows, int64_t max_slots, int64_t pool = 1 << 20,
               WorkKind work = WorkKind::kDecode) {
   FakeBackendLog log;
-  // Tiles of 4 paths; 64 bytes for each path and target, or in a density for each target.
+  // Tiles of 4 paths; 64 bytes for each path and query row, or in a density for each query row.
   FakeBackendOptions options;
   options.buffer_pool_bytes = pool;
-  return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, targets, max_slots, work);
+  return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, query_rows, max_slots,
+                   work);
 }
 
 TEST(TilePlanTest, TilesCoverEveryPathOnce) {
@@ -75,7 +76,7 @@ TEST(TilePlanTest, ADensityHasAsManyTilesAsThereIsRoomFor) {
 TEST(TilePlanTest, EncodedRowsTakeTheirShareBesideTheSlots) {
   FakeBackendLog log;
   FakeBackendOptions options;
-  options.rows_bytes_per_target = 128;
+  options.rows_bytes_per_row = 128;
   const auto slots = [&](int64_t pool) {
     options.buffer_pool_bytes = pool;
     return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 100, 4, 6, WorkKind::kDecode)

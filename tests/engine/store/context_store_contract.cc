@@ -35,7 +35,7 @@ void ExpectSameRecord(const ContextRecord& a, const ContextRecord& b) {
   EXPECT_EQ(a.model, b.model);
   EXPECT_EQ(a.digest, b.digest);
   EXPECT_EQ(a.target, b.target);
-  EXPECT_EQ(a.far_targets, b.far_targets);
+  EXPECT_EQ(a.clipped_targets, b.clipped_targets);
   EXPECT_EQ(a.season_transform, b.season_transform);
   EXPECT_EQ(a.rows, b.rows);
   EXPECT_EQ(a.dataset_bytes, b.dataset_bytes);

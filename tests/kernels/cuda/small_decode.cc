@@ -66,7 +66,7 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     std::vector<int32_t> order;
     std::mt19937 engine(seed++);
     for (int path = 0; path < tile.paths; ++path) {
-      std::vector<int32_t> own(model.targets);
+      std::vector<int32_t> own(model.query_rows);
       std::iota(own.begin(), own.end(), 0);
       std::shuffle(own.begin(), own.end(), engine);
       order.insert(order.end(), own.begin(), own.end());
@@ -95,8 +95,8 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
         {{weight_tiles_[2 * layer].data(), wgmma_tiles(2 * layer), vectors + 4 * layer},
          {weight_tiles_[2 * layer + 1].data(), wgmma_tiles(2 * layer + 1), vectors}});
   }
-  encodings_ = DeviceArray<float>(RandomTensor(model.targets * shape.width, seed++));
-  offsets_ = DeviceArray<float>(RandomTensor((2 + model.targets) * shape.width, seed++));
+  encodings_ = DeviceArray<float>(RandomTensor(model.query_rows * shape.width, seed++));
+  offsets_ = DeviceArray<float>(RandomTensor((2 + model.query_rows) * shape.width, seed++));
   std::vector<float> maps = PackHeadMap(random(shape.hidden, shape.width));
   const auto first_size = static_cast<int64_t>(maps.size());
   const std::vector<float> second = PackHeadMap(random(3 * shape.components, shape.hidden));
@@ -114,12 +114,12 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
 }
 
 int64_t SmallDecode::BufferSize() const {
-  return model_.layers *
-         BufferLayerSize(model_.targets, kMostPaths, model_.shape.kv_heads, model_.shape.head_dim);
+  return model_.layers * BufferLayerSize(model_.query_rows, kMostPaths, model_.shape.kv_heads,
+                                         model_.shape.head_dim);
 }
 
 void SmallDecode::Upload() {
-  const int64_t tile_values = int64_t{model_.targets} * kMostPaths;
+  const int64_t tile_values = int64_t{model_.query_rows} * kMostPaths;
   values_ = DeviceArray<float>(RandomTensor(tile_count() * tile_values, 99));
   densities_ = DeviceArray<double>(tile_count() * tile_values);
   buffer_ = DeviceArray<uint16_t>(tile_count() * BufferSize());
@@ -132,7 +132,7 @@ void SmallDecode::Upload() {
                      .context_rows = shape.context_rows,
                      .groups = static_cast<int32_t>(CeilDiv(shape.paths, kGroupPaths)),
                      .buffer_paths = static_cast<int32_t>(BufferPaths(shape.paths)),
-                     .buffer_capacity = model_.targets});
+                     .buffer_capacity = model_.query_rows});
     paths.push_back({.encodings = encodings_.data(),
                      .order = shape.in_order ? nullptr : orders_[i].data(),
                      .values = values_.data() + i * tile_values,
@@ -140,7 +140,7 @@ void SmallDecode::Upload() {
                      .seed = 7,
                      .first_path = static_cast<uint64_t>(i) * kMostPaths,
                      .paths = shape.paths,
-                     .targets = model_.targets,
+                     .query_rows = model_.query_rows,
                      .steps_left = shape.steps,
                      .draw = shape.drawn ? 1 : 0});
   }
@@ -155,7 +155,7 @@ SmallDecode::Result SmallDecode::Download(Stream stream) const {
 
 SmallDecode::Result SmallDecode::Run(KvSplit split, int block_rows, Stream stream) {
   Upload();
-  for (int step = 0; step < model_.targets; ++step) Step(split, block_rows, stream);
+  for (int step = 0; step < model_.query_rows; ++step) Step(split, block_rows, stream);
   return Download(stream);
 }
 
@@ -167,7 +167,7 @@ void SmallDecode::Step(KvSplit split, int block_rows, Stream stream) {
                                   .x = x_.data(),
                                   .tile_count = tile_count(),
                                   .width = model_.shape.width,
-                                  .buffer_positions = model_.targets},
+                                  .buffer_positions = model_.query_rows},
                                  stream),
                 "embedding");
   Rows(LayerPart::kPreAttention, 0, split, block_rows, stream);

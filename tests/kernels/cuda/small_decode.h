@@ -18,14 +18,14 @@ namespace chorale::kernels::cuda {
 struct SmallTile {
   int context_rows = 150;
   int paths = 32;
-  int steps = 4;         // at most the targets
+  int steps = 4;         // at most the query rows
   bool in_order = true;  // false: each path has an order of its own
   bool drawn = true;     // false: values are scored
 };
 
 struct SmallModel {
   int layers = 3;
-  int targets = 4;
+  int query_rows = 4;
   ModelShape shape = {
       .width = 128, .heads = 4, .kv_heads = 4, .head_dim = 32, .hidden = 256, .components = 3};
 };
@@ -38,7 +38,7 @@ class SmallDecode {
   // Everything that a decode writes; the rest keeps its initial value, so that results can be
   // compared bit by bit.
   struct Result {
-    std::vector<uint32_t> values;     // bits, [tiles, targets, paths]
+    std::vector<uint32_t> values;     // bits, [tiles, query rows, paths]
     std::vector<uint64_t> densities;  // bits, likewise
     std::vector<uint16_t> buffers;
     bool operator==(const Result&) const = default;

@@ -63,7 +63,7 @@ TileProblem::TileProblem(const ProblemShape& shape, uint32_t seed) : shape_(shap
       on_device.buffer = device_buffers_.back().data();
       on_device.buffer_paths = static_cast<int32_t>(BufferPaths(tile.paths));
       on_device.buffer_capacity = tile.capacity;
-      on_device.visible_target = tile.visible_target;
+      on_device.visible_query = tile.visible_query;
       on_device.visible_buffer = tile.visible_buffer;
     }
     tiles.push_back(on_device);
@@ -113,7 +113,7 @@ std::vector<uint16_t> TileProblem::PackBuffer(const std::vector<Keys>& paths,
   const int64_t layer_size =
       BufferLayerSize(tile.capacity, buffer_paths, shape_.model.kv_heads, head_dim);
   std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
-  const int visible = std::max(tile.visible_target, tile.visible_buffer);
+  const int visible = std::max(tile.visible_query, tile.visible_buffer);
   for (int64_t path = 0; path < tile.paths; ++path) {
     for (int64_t position = 0; position < visible; ++position) {
       for (int64_t h = 0; h < shape_.model.kv_heads; ++h) {
@@ -158,7 +158,7 @@ Attended TileProblem::Reference() const {
     std::vector<float> buffer_keys(s.kv_heads * PackedKeysSize(tile.capacity, s.head_dim));
     std::vector<float> buffer_values(s.kv_heads * ValuesSize(tile.capacity, s.head_dim));
     const int32_t path = 0;
-    const int32_t visible = IsBufferToken(row) ? tile.visible_buffer : tile.visible_target;
+    const int32_t visible = IsBufferToken(row) ? tile.visible_buffer : tile.visible_query;
     if (tile.paths > 0) {
       pack(buffers_[row / 64][PathOf(row)], tile.capacity, tile.capacity, buffer_keys.data(),
            buffer_values.data());

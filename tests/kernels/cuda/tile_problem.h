@@ -18,7 +18,7 @@ struct TileShape {
   int groups = 4;
   int paths = 0;  // 0: no buffer
   int capacity = 0;
-  int visible_target = 0;
+  int visible_query = 0;
   int visible_buffer = 0;
   // Mean scores of context keys and of buffer keys.
   float context_score = 0;

@@ -44,12 +44,12 @@ AttentionShape WithDecodeBuffers(AttentionShape shape, int64_t tokens) {
   return shape;
 }
 
-AttentionShape WithTeacherForcing(AttentionShape shape, int64_t paths, int64_t targets) {
-  shape.rows = paths * 2 * targets;
+AttentionShape WithTeacherForcing(AttentionShape shape, int64_t paths, int64_t query_rows) {
+  shape.rows = paths * 2 * query_rows;
   for (int64_t path = 0; path < paths; ++path) {
-    for (int64_t i = 0; i < 2 * targets; ++i) {
+    for (int64_t i = 0; i < 2 * query_rows; ++i) {
       shape.row_path.push_back(static_cast<int32_t>(path));
-      shape.row_visible.push_back(static_cast<int32_t>(i < targets ? i + 1 : i - targets));
+      shape.row_visible.push_back(static_cast<int32_t>(i < query_rows ? i + 1 : i - query_rows));
     }
   }
   return shape;

@@ -23,9 +23,9 @@ struct AttentionShape {
 // Decode: `tokens` rows per path, path p sees (5 p + 3) mod (capacity + 1) keys.
 AttentionShape WithDecodeBuffers(AttentionShape shape, int64_t tokens);
 
-// Teacher forcing: `targets` buffer tokens (seeing 1, 2, ...) and then `targets` targets (seeing
-// 0, 1, ...) per path; shape.rows becomes paths * 2 * targets.
-AttentionShape WithTeacherForcing(AttentionShape shape, int64_t paths, int64_t targets);
+// Teacher forcing: `query_rows` buffer tokens (seeing 1, 2, ...), then `query_rows` query rows
+// (seeing 0, 1, ...) per path; shape.rows becomes paths * 2 * query_rows.
+AttentionShape WithTeacherForcing(AttentionShape shape, int64_t paths, int64_t query_rows);
 
 // Thread-compatible. Keys and values are kept unpacked, [n, Hkv, Dh], and packed by Run.
 class AttentionProblem {

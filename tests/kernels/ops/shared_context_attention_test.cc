@@ -157,14 +157,15 @@ TEST_P(AttentionTest, BufferLongerThanABlock) {
 }
 
 TEST_P(AttentionTest, TeacherForcingEveryRowWithItsOwnPrefix) {
-  for (int64_t targets : {1, 3, 17, 33}) {
+  for (int64_t query_rows : {1, 3, 17, 33}) {
     for (int64_t kv_heads : {1, 4}) {
-      SCOPED_TRACE(testing::Message() << targets << " targets, Hkv " << kv_heads);
+      SCOPED_TRACE(testing::Message() << query_rows << " query rows, Hkv " << kv_heads);
       AttentionShape shape;
       shape.kv_heads = kv_heads;
       shape.context_rows = 19;
-      shape.buffer_capacity = targets;
-      ExpectAgreesWithReference(AttentionProblem(WithTeacherForcing(shape, 3, targets), 5), kTight);
+      shape.buffer_capacity = query_rows;
+      ExpectAgreesWithReference(AttentionProblem(WithTeacherForcing(shape, 3, query_rows), 5),
+                                kTight);
     }
   }
 }

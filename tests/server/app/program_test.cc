@@ -188,16 +188,16 @@ TEST_F(ProgramTest, WrongConfigurationsEndWithTwoAndAreNamed) {
 
 TEST_F(ProgramTest, PrintsTheConfigurationThatCounts) {
   const std::string file = Path("server.yaml");
-  std::ofstream(file) << "max_paths: 3\nmax_orders: 3\nmax_targets: 3\n";
+  std::ofstream(file) << "max_paths: 3\nmax_orders: 3\nmax_query_rows: 3\n";
   setenv("CHORALE_MAX_ORDERS", "2", 1);
-  setenv("CHORALE_MAX_TARGETS", "2", 1);
-  Program first = Run({"--print_config", "--max_targets=1", absl::StrCat("--config=", file)});
+  setenv("CHORALE_MAX_QUERY_ROWS", "2", 1);
+  Program first = Run({"--print_config", "--max_query_rows=1", absl::StrCat("--config=", file)});
   unsetenv("CHORALE_MAX_ORDERS");
-  unsetenv("CHORALE_MAX_TARGETS");
+  unsetenv("CHORALE_MAX_QUERY_ROWS");
   EXPECT_EQ(first.Wait(), 0);
   EXPECT_THAT(first.Output(), HasSubstr("\nmax_paths: 3\n"));
   EXPECT_THAT(first.Output(), HasSubstr("\nmax_orders: 2\n"));
-  EXPECT_THAT(first.Output(), HasSubstr("\nmax_targets: 1\n"));
+  EXPECT_THAT(first.Output(), HasSubstr("\nmax_query_rows: 1\n"));
   std::ofstream(file) << first.Output();
   Program second(Path("second"), {"--print_config", absl::StrCat("--config=", file)});
   EXPECT_EQ(second.Wait(), 0);
@@ -478,14 +478,14 @@ TEST_F(ProgramTest, APortFileReplacesNoFolder) {
 // What a start would say one after the other.
 TEST_F(ProgramTest, AllMistakesAreSaidAtOnce) {
   const std::string file = Path("server.yaml");
-  std::ofstream(file) << "max_paths: none\nmax_targets: 0\nmax_target: 1\nthreads: 2\n";
+  std::ofstream(file) << "max_paths: none\nmax_query_rows: 0\nmax_query_row: 1\nthreads: 2\n";
   Program flags(Path("flags"),
                 Arguments({"--config=" + file, "--threads=many", "--no_such_flag=1"}));
   EXPECT_EQ(flags.Wait(), 2);
   EXPECT_THAT(flags.Output(),
               AllOf(HasSubstr("server.yaml: max_paths: \"none\" is not a valid value"),
-                    HasSubstr("server.yaml: max_targets must be"),
-                    HasSubstr("server.yaml: max_target is not a flag"),
+                    HasSubstr("server.yaml: max_query_rows must be"),
+                    HasSubstr("server.yaml: max_query_row is not a flag"),
                     HasSubstr("--threads: \"many\""), HasSubstr("unknown flag --no_such_flag")));
 
   const std::vector<std::string> files = {"--tls_certificate=/nowhere/server.crt",

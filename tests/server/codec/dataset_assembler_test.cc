@@ -123,14 +123,14 @@ TEST(DatasetAssemblerTest, BadHeaders) {
 
 TEST(DatasetAssemblerTest, SeasonsAreSoughtUnlessTheHeaderSaysNo) {
   for (const auto asked :
-       {v1::RegisterContextHeader::SEASONS_UNSPECIFIED, v1::RegisterContextHeader::SOUGHT,
-        v1::RegisterContextHeader::NOT_SOUGHT}) {
+       {v1::RegisterContextHeader::SEASONS_UNSPECIFIED, v1::RegisterContextHeader::SEASONS_ON,
+        v1::RegisterContextHeader::SEASONS_OFF}) {
     v1::RegisterContextRequest header = Header();
     header.mutable_header()->set_seasons(asked);
     DatasetAssembler assembler{Limits()};
     ASSERT_TRUE(assembler.Add(header).ok());
     ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
-    EXPECT_EQ(assembler.Finish()->seasons, asked == v1::RegisterContextHeader::NOT_SOUGHT
+    EXPECT_EQ(assembler.Finish()->seasons, asked == v1::RegisterContextHeader::SEASONS_OFF
                                                ? Seasons::kNotSought
                                                : Seasons::kSought);
   }

@@ -21,7 +21,7 @@ template <typename Message>
 Message Valid() {
   Message message;
   message.set_context("contexts/houses");
-  *message.mutable_targets() = SmallTable();
+  *message.mutable_rows() = SmallTable();
   return message;
 }
 
@@ -52,7 +52,7 @@ TEST(RequestDecoderTest, PredictKeepsEverything) {
   const absl::StatusOr<PredictRequest> request = DecodePredict(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->context, "houses");
-  EXPECT_EQ(request->targets.rows(), 3);
+  EXPECT_EQ(request->query_rows.rows(), 3);
   EXPECT_THAT(request->quantiles, ElementsAre(0.1, 0.9));
   EXPECT_TRUE(request->want_mixtures);
   EXPECT_EQ(request->snapping, Snapping::kOff);
@@ -64,16 +64,16 @@ TEST(RequestDecoderTest, PredictKeepsEverything) {
 TEST(RequestDecoderTest, SampleKeepsEverything) {
   v1::SampleRequest message = ValidSample();
   message.set_seed(std::numeric_limits<uint64_t>::max());
-  message.set_order(v1::SampleRequest::RANDOM_PER_PATH);
+  message.set_order(v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   message.set_include_log_densities(true);
-  message.set_beyond_buffer(v1::WRAP);
+  message.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   message.set_snapping(v1::SNAPPING_OFF);
   const absl::StatusOr<SampleRequest> request = DecodeSample(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->context, "houses");
   EXPECT_EQ(request->paths, 7);
   EXPECT_EQ(request->seed, std::numeric_limits<uint64_t>::max());
-  EXPECT_EQ(request->order, TargetOrder::kRandomPerPath);
+  EXPECT_EQ(request->order, RowOrder::kRandomPerPath);
   EXPECT_TRUE(request->want_log_densities);
   EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kWrap);
   EXPECT_EQ(request->snapping, Snapping::kOff);
@@ -82,8 +82,8 @@ TEST(RequestDecoderTest, SampleKeepsEverything) {
 TEST(RequestDecoderTest, SampleDefaults) {
   const absl::StatusOr<SampleRequest> request = DecodeSample(ValidSample(), Limits());
   ASSERT_TRUE(request.ok()) << request.status();
-  EXPECT_EQ(request->seed, 0);
-  EXPECT_EQ(request->order, TargetOrder::kGiven);
+  EXPECT_FALSE(request->seed.has_value());
+  EXPECT_EQ(request->order, RowOrder::kGiven);
   EXPECT_FALSE(request->want_log_densities);
   EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kRefuse);
   EXPECT_EQ(request->snapping, Snapping::kOn);
@@ -94,7 +94,7 @@ TEST(RequestDecoderTest, LogDensityKeepsEverything) {
   message.set_seed(5);
   message.set_include_terms(true);
   message.set_include_mixtures(true);
-  message.set_beyond_buffer(v1::WRAP);
+  message.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   absl::StatusOr<LogDensityRequest> request = DecodeLogDensity(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->vectors, 2);
@@ -126,11 +126,11 @@ TEST(RequestDecoderTest, BaseIsCheckedForEveryMethod) {
     ExpectRefused(DecodeLogDensity(density, Limits()).status(), "context", "");
   }
   auto sample = ValidSample();
-  sample.clear_targets();
-  ExpectRefused(DecodeSample(sample, Limits()).status(), "targets.columns", "empty");
+  sample.clear_rows();
+  ExpectRefused(DecodeSample(sample, Limits()).status(), "rows.columns", "empty");
   Limits limits;
-  limits.max_targets = 2;
-  ExpectRefused(DecodeSample(ValidSample(), limits).status(), "targets", "the limit is 2");
+  limits.max_query_rows = 2;
+  ExpectRefused(DecodeSample(ValidSample(), limits).status(), "rows", "the limit is 2");
 }
 
 // The engine refuses these.

@@ -41,18 +41,18 @@ TEST(ResponseEncoderTest, Context) {
   EXPECT_EQ(message.target_column(), "price");
   ASSERT_EQ(message.features_size(), 2);
   EXPECT_EQ(message.features(0).name(), "age");
-  EXPECT_EQ(message.features(0).type(), v1::ColumnSummary::NUMERIC);
+  EXPECT_EQ(message.features(0).type(), v1::ColumnSummary::TYPE_NUMERIC);
   EXPECT_EQ(message.features(0).missing_count(), 4);
   EXPECT_EQ(message.features(0).meaning(), v1::NumericValues::MEANING_DURATION);
   EXPECT_EQ(message.features(1).meaning(), v1::NumericValues::MEANING_UNSPECIFIED);
-  EXPECT_EQ(message.features(1).type(), v1::ColumnSummary::CATEGORICAL);
+  EXPECT_EQ(message.features(1).type(), v1::ColumnSummary::TYPE_CATEGORICAL);
   EXPECT_EQ(message.features(1).category_count(), 3);
   EXPECT_EQ(message.row_count(), 10);
   EXPECT_EQ(message.dataset_bytes(), 123);
   EXPECT_EQ(message.resident_bytes(), 456);
   EXPECT_EQ(message.create_time().seconds(), 1);
   EXPECT_EQ(message.create_time().nanos(), 500'000'000);
-  EXPECT_EQ(message.state(), v1::Context::RESIDENT);
+  EXPECT_EQ(message.state(), v1::Context::STATE_RESIDENT);
 }
 
 // So that a page of ListContexts, which the store counts, fits into a message.
@@ -71,7 +71,7 @@ TEST(ResponseEncoderTest, NoContextIsLargerThanWhatTheStoreKeeps) {
       info.record.digest = std::string(64, '0');
       info.record.target = std::string(255, 't');
       info.record.columns.assign(count, column);
-      info.record.far_targets = info.record.rows = info.record.dataset_bytes = kMost;
+      info.record.clipped_targets = info.record.rows = info.record.dataset_bytes = kMost;
       info.record.created = absl::FromUnixSeconds(253'402'300'799);
       info.resident_bytes = kMost;
       info.state = ContextState::kResident;
@@ -85,9 +85,9 @@ TEST(ResponseEncoderTest, NoContextIsLargerThanWhatTheStoreKeeps) {
 
 TEST(ResponseEncoderTest, EveryContextState) {
   const std::pair<ContextState, v1::Context::State> states[] = {
-      {ContextState::kEvicted, v1::Context::EVICTED},
-      {ContextState::kEncoding, v1::Context::ENCODING},
-      {ContextState::kResident, v1::Context::RESIDENT}};
+      {ContextState::kNotResident, v1::Context::STATE_NOT_RESIDENT},
+      {ContextState::kEncoding, v1::Context::STATE_ENCODING},
+      {ContextState::kResident, v1::Context::STATE_RESIDENT}};
   for (const auto& [from, to] : states) {
     ContextInfo info;
     info.record.created = absl::UnixEpoch();
@@ -147,7 +147,7 @@ SampleBlock ThreePaths() {
   block.steps = 2;
   block.values = {1, 2, 3, 4, 5, 6};
   block.log_densities = {-1, -2, -3, -4, -5, -6};
-  block.targets = {1, 0, 0, 1, 1, 0};
+  block.query_rows = {1, 0, 0, 1, 1, 0};
   return block;
 }
 
@@ -181,18 +181,18 @@ TEST(ResponseEncoderTest, PartOfABlock) {
   EXPECT_EQ(message.step_count(), 2);
   EXPECT_THAT(message.values(), ElementsAre(3, 4, 5, 6));
   EXPECT_THAT(message.log_densities(), ElementsAre(-3, -4, -5, -6));
-  EXPECT_THAT(message.targets(), ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(message.rows(), ElementsAre(0, 1, 1, 0));
 }
 
 TEST(ResponseEncoderTest, WhatWasNotAskedForIsAbsent) {
   SampleBlock block = ThreePaths();
   block.log_densities.clear();
-  block.targets.clear();
+  block.query_rows.clear();
   v1::SampleBlock message;
   EncodeBlock(block, 0, 3, &message);
   EXPECT_EQ(message.values_size(), 6);
   EXPECT_THAT(message.log_densities(), IsEmpty());
-  EXPECT_THAT(message.targets(), IsEmpty());
+  EXPECT_THAT(message.rows(), IsEmpty());
 }
 
 TEST(ResponseEncoderTest, BytesPerPathBoundTheMessage) {
@@ -202,7 +202,7 @@ TEST(ResponseEncoderTest, BytesPerPathBoundTheMessage) {
   block.values.assign(4000, 1.5);
   for (int variant = 0; variant < 3; ++variant) {
     if (variant >= 1) block.log_densities.assign(4000, -1.5);
-    if (variant >= 2) block.targets.assign(4000, 2'000'000'000);
+    if (variant >= 2) block.query_rows.assign(4000, 2'000'000'000);
     v1::SampleBlock message;
     EncodeBlock(block, 0, block.paths, &message);
     const auto bytes = static_cast<int64_t>(message.ByteSizeLong());

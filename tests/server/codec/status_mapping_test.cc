@@ -52,9 +52,9 @@ TEST(StatusMappingTest, CodesKeepTheirMeaning) {
 }
 
 TEST(StatusMappingTest, AFieldBecomesABadRequest) {
-  const grpc::Status status = ToGrpcStatus(InvalidField("targets.columns[2].name", "is empty"));
+  const grpc::Status status = ToGrpcStatus(InvalidField("rows.columns[2].name", "is empty"));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(status.error_message(), "targets.columns[2].name: is empty");
+  EXPECT_EQ(status.error_message(), "rows.columns[2].name: is empty");
   const google::rpc::Status details = Details(status);
   EXPECT_EQ(details.code(), 3);
   EXPECT_EQ(details.message(), status.error_message());
@@ -62,7 +62,7 @@ TEST(StatusMappingTest, AFieldBecomesABadRequest) {
   google::rpc::BadRequest bad_request;
   ASSERT_TRUE(details.details(0).UnpackTo(&bad_request));
   ASSERT_EQ(bad_request.field_violations_size(), 1);
-  EXPECT_EQ(bad_request.field_violations(0).field(), "targets.columns[2].name");
+  EXPECT_EQ(bad_request.field_violations(0).field(), "rows.columns[2].name");
   EXPECT_THAT(bad_request.field_violations(0).description(), HasSubstr("is empty"));
 }
 

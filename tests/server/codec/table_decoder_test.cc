@@ -29,7 +29,7 @@ constexpr TableBounds kBounds = {.max_rows = 4,
 TEST(TableDecoderTest, KeepsEverything) {
   v1::Table message = SmallTable();
   message.mutable_columns(0)->mutable_numeric()->set_values(1, kNan);
-  const absl::StatusOr<Table> table = DecodeTable(message, "targets", kBounds);
+  const absl::StatusOr<Table> table = DecodeTable(message, "rows", kBounds);
   ASSERT_TRUE(table.ok()) << table.status();
   ASSERT_EQ(table->columns.size(), 2);
   EXPECT_EQ(table->rows(), 3);
@@ -47,12 +47,12 @@ TEST(TableDecoderTest, KeepsEverything) {
 
 TEST(TableDecoderTest, KeepsWhatNumbersMean) {
   v1::Table message = SmallTable();
-  EXPECT_EQ(DecodeTable(message, "targets", kBounds)->columns[0].meaning, Meaning::kNumber);
+  EXPECT_EQ(DecodeTable(message, "rows", kBounds)->columns[0].meaning, Meaning::kNumber);
   for (const auto& [from, to] : {std::pair{v1::NumericValues::MEANING_DATE, Meaning::kDate},
                                  {v1::NumericValues::MEANING_DURATION, Meaning::kDuration},
                                  {v1::NumericValues::MEANING_BOOLEAN, Meaning::kBoolean}}) {
     message.mutable_columns(0)->mutable_numeric()->set_meaning(from);
-    EXPECT_EQ(DecodeTable(message, "targets", kBounds)->columns[0].meaning, to);
+    EXPECT_EQ(DecodeTable(message, "rows", kBounds)->columns[0].meaning, to);
   }
 }
 
@@ -76,7 +76,7 @@ class BadTableTest : public ::testing::TestWithParam<BadTable> {};
 TEST_P(BadTableTest, IsRefusedByField) {
   v1::Table message = SmallTable();
   GetParam().spoil(&message);
-  const absl::Status status = DecodeTable(message, "targets", kBounds).status();
+  const absl::Status status = DecodeTable(message, "rows", kBounds).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_EQ(ErrorField(status), GetParam().field);
   EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
@@ -85,81 +85,81 @@ TEST_P(BadTableTest, IsRefusedByField) {
 INSTANTIATE_TEST_SUITE_P(
     All, BadTableTest,
     ::testing::Values(
-        BadTable{"NoColumns", [](auto* t) { t->Clear(); }, "targets.columns", "empty"},
+        BadTable{"NoColumns", [](auto* t) { t->Clear(); }, "rows.columns", "empty"},
         BadTable{"TooManyColumns",
                  [](auto* t) {
                    AddNumeric(t, "x", {1, 2, 3});
                    AddNumeric(t, "y", {1, 2, 3});
                  },
-                 "targets.columns", "4 columns; the limit is 3"},
+                 "rows.columns", "4 columns; the limit is 3"},
         BadTable{"NoRows",
                  [](auto* t) {
                    t->Clear();
                    AddNumeric(t, "x", {});
                  },
-                 "targets", "at least one row"},
+                 "rows", "at least one row"},
         BadTable{"TooManyRows",
                  [](auto* t) {
                    t->Clear();
                    AddNumeric(t, "x", {1, 2, 3, 4, 5});
                  },
-                 "targets", "5 rows; the limit is 4"},
+                 "rows", "5 rows; the limit is 4"},
         BadTable{"UnequalRows",
                  [](auto* t) { t->mutable_columns(1)->mutable_categorical()->add_codes(0); },
-                 "targets.columns[1]", "4 rows, but the first column has 3"},
+                 "rows.columns[1]", "4 rows, but the first column has 3"},
         BadTable{"NoValues", [](auto* t) { t->mutable_columns(1)->clear_values(); },
-                 "targets.columns[1]", "numeric or categorical"},
+                 "rows.columns[1]", "numeric or categorical"},
         BadTable{"NoName", [](auto* t) { t->mutable_columns(0)->clear_name(); },
-                 "targets.columns[0].name", "empty"},
+                 "rows.columns[0].name", "empty"},
         BadTable{"LongName", [](auto* t) { t->mutable_columns(0)->set_name("123456789"); },
-                 "targets.columns[0].name", "9 bytes; the limit is 8"},
+                 "rows.columns[0].name", "9 bytes; the limit is 8"},
         BadTable{"SameName", [](auto* t) { t->mutable_columns(1)->set_name("age"); },
-                 "targets.columns[1].name", "\"age\" occurs twice"},
+                 "rows.columns[1].name", "\"age\" occurs twice"},
         BadTable{"UnknownMeaning",
                  [](auto* t) {
                    t->mutable_columns(0)->mutable_numeric()->set_meaning(
                        static_cast<v1::NumericValues::Meaning>(9));
                  },
-                 "targets.columns[0].numeric.meaning", "is 9, which is not a known value"},
+                 "rows.columns[0].numeric.meaning", "is 9, which is not a known value"},
         BadTable{
             "Infinity",
             [](auto* t) { t->mutable_columns(0)->mutable_numeric()->set_values(2, kInfinity); },
-            "targets.columns[0].numeric.values[2]", "infinite"},
+            "rows.columns[0].numeric.values[2]", "infinite"},
         BadTable{
             "NegativeInfinity",
             [](auto* t) { t->mutable_columns(0)->mutable_numeric()->set_values(0, -kInfinity); },
-            "targets.columns[0].numeric.values[0]", "infinite"},
+            "rows.columns[0].numeric.values[0]", "infinite"},
         BadTable{"CodeBelow",
                  [](auto* t) { t->mutable_columns(1)->mutable_categorical()->set_codes(1, -2); },
-                 "targets.columns[1].categorical.codes[1]", "is -2"},
+                 "rows.columns[1].categorical.codes[1]", "is -2"},
         BadTable{"CodeAbove",
                  [](auto* t) { t->mutable_columns(1)->mutable_categorical()->set_codes(2, 2); },
-                 "targets.columns[1].categorical.codes[2]", "has 2 categories"},
+                 "rows.columns[1].categorical.codes[2]", "has 2 categories"},
         BadTable{"SmallestCode",
                  [](auto* t) {
                    t->mutable_columns(1)->mutable_categorical()->set_codes(
                        0, std::numeric_limits<int32_t>::min());
                  },
-                 "targets.columns[1].categorical.codes[0]", "-2147483648"},
+                 "rows.columns[1].categorical.codes[0]", "-2147483648"},
         BadTable{
             "EmptyCategory",
             [](auto* t) { t->mutable_columns(1)->mutable_categorical()->set_categories(1, ""); },
-            "targets.columns[1].categorical.categories[1]", "empty"},
+            "rows.columns[1].categorical.categories[1]", "empty"},
         BadTable{
             "SameCategory",
             [](auto* t) { t->mutable_columns(1)->mutable_categorical()->set_categories(1, "red"); },
-            "targets.columns[1].categorical.categories[1]", "\"red\" occurs twice"},
+            "rows.columns[1].categorical.categories[1]", "\"red\" occurs twice"},
         BadTable{"LongCategory",
                  [](auto* t) {
                    t->mutable_columns(1)->mutable_categorical()->set_categories(0, "123456789");
                  },
-                 "targets.columns[1].categorical.categories[0]", "9 bytes; the limit is 8"},
+                 "rows.columns[1].categorical.categories[0]", "9 bytes; the limit is 8"},
         BadTable{"TooManyCategories",
                  [](auto* t) {
                    t->mutable_columns(1)->mutable_categorical()->add_categories("c");
                    t->mutable_columns(1)->mutable_categorical()->add_categories("d");
                  },
-                 "targets.columns[1].categorical.categories", "4 categories; the limit is 3"}),
+                 "rows.columns[1].categorical.categories", "4 categories; the limit is 3"}),
     [](const auto& info) { return info.param.what; });
 
 // Chunks come without their place in the user's file.
@@ -176,11 +176,11 @@ TEST(TableDecoderTest, ErrorsInAColumnNameIt) {
 TEST(TableDecoderTest, CategoriesOfTargetsMayBeLongAndMany) {
   Limits limits;
   limits.max_categories = 1;
-  limits.max_targets = 2;
+  limits.max_query_rows = 2;
   v1::Table message;
   AddCategorical(&message, "note", {std::string(100'000, 'x'), "y"}, {0, 1});
-  const absl::StatusOr<Table> targets = DecodeTable(message, "targets", TargetBounds(limits));
-  EXPECT_TRUE(targets.ok()) << targets.status();
+  const absl::StatusOr<Table> query_rows = DecodeTable(message, "rows", QueryRowBounds(limits));
+  EXPECT_TRUE(query_rows.ok()) << query_rows.status();
   EXPECT_FALSE(DecodeTable(message, "rows", ChunkBounds(limits)).ok());
   limits.max_categories = 2;
   const absl::Status status = DecodeTable(message, "rows", ChunkBounds(limits)).status();
@@ -189,11 +189,11 @@ TEST(TableDecoderTest, CategoriesOfTargetsMayBeLongAndMany) {
 
 TEST(TableBoundsTest, ComeFromTheLimits) {
   Limits limits;
-  limits.max_targets = 11;
+  limits.max_query_rows = 11;
   limits.max_context_rows = 22;
   limits.max_features = 33;
-  EXPECT_EQ(TargetBounds(limits).max_rows, 11);
-  EXPECT_EQ(TargetBounds(limits).max_columns, 33);
+  EXPECT_EQ(QueryRowBounds(limits).max_rows, 11);
+  EXPECT_EQ(QueryRowBounds(limits).max_columns, 33);
   EXPECT_EQ(ChunkBounds(limits).max_rows, 22);
   EXPECT_EQ(ChunkBounds(limits).max_columns, 34);  // and the target
 }

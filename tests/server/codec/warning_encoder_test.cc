@@ -22,7 +22,7 @@ TEST(WarningEncoderTest, OneForEachReason) {
                   {.column = "x", .outside_bulk = 1, .unknown_categories = 3},
                   {.column = "z", .replaced_by_nearest = 4},
                   {.column = "month", .outside_bulk = 1, .season_steps = 12},
-                  {.column = "y", .wrong_targets = 2, .snapped_to = "integers"},
+                  {.column = "y", .clipped_targets = 2, .snapped_to = "integers"},
                   {.column = "day", .no_index = "the server sought no season by the column"},
                   {.column = "quarter", .season_steps = 4, .season_months = 12}},
                  &warnings);
@@ -34,20 +34,24 @@ TEST(WarningEncoderTest, OneForEachReason) {
     EXPECT_EQ(warnings[i].cell_count(), cells) << i;
     EXPECT_THAT(warnings[i].message(), HasSubstr(text)) << i;
   };
-  expect(0, v1::Warning::LEFT_OUT, "year", 2, "column \"year\": all of its cells in the context");
-  expect(0, v1::Warning::LEFT_OUT, "year", 2, "dropped; 2 cells have no effect");
-  expect(1, v1::Warning::LEFT_OUT, "site", 0, "is dropped");
-  expect(2, v1::Warning::OUTSIDE_BULK, "x", 1, "1 cell lies far beyond the bulk");
-  expect(3, v1::Warning::UNKNOWN_CATEGORY, "x", 3, "3 cells have categories that the context");
-  expect(4, v1::Warning::NEAREST_VALUE, "z", 4,
+  expect(0, v1::Warning::REASON_DROPPED_COLUMN, "year", 2,
+         "column \"year\": all of its cells in the context");
+  expect(0, v1::Warning::REASON_DROPPED_COLUMN, "year", 2, "dropped; 2 cells have no effect");
+  expect(1, v1::Warning::REASON_DROPPED_COLUMN, "site", 0, "is dropped");
+  expect(2, v1::Warning::REASON_OUTLIERS, "x", 1, "1 cell lies far beyond the bulk");
+  expect(3, v1::Warning::REASON_UNKNOWN_CATEGORY, "x", 3,
+         "3 cells have categories that the context");
+  expect(4, v1::Warning::REASON_NEAREST_VALUE, "z", 4,
          "4 cells with values that the context does not contain are treated as");
-  expect(5, v1::Warning::SEASON, "month", 0, "the target has a season of 12 steps by this column");
-  expect(6, v1::Warning::OUTSIDE_BULK, "month", 1, "1 cell lies far beyond the bulk");
-  expect(7, v1::Warning::FAR_TARGET, "y", 2,
+  expect(5, v1::Warning::REASON_SEASON, "month", 0,
+         "the target has a season of 12 steps by this column");
+  expect(6, v1::Warning::REASON_OUTLIERS, "month", 1, "1 cell lies far beyond the bulk");
+  expect(7, v1::Warning::REASON_CLIPPED_TARGET, "y", 2,
          "2 of the context's values lie so far from all others");
-  expect(8, v1::Warning::SNAPPED, "y", 0, "draws and quantiles are snapped to integers; means");
-  expect(9, v1::Warning::NO_INDEX, "day", 0, "the server sought no season by the column");
-  expect(10, v1::Warning::SEASON, "quarter", 0,
+  expect(8, v1::Warning::REASON_SNAPPED, "y", 0,
+         "draws and quantiles are snapped to integers; means");
+  expect(9, v1::Warning::REASON_NO_INDEX, "day", 0, "the server sought no season by the column");
+  expect(10, v1::Warning::REASON_SEASON, "quarter", 0,
          "the target has a season of 12 months by this column");
 }
 
@@ -63,7 +67,7 @@ TEST(WarningEncoderTest, WhereNoCellIsKnownTheContextsCategoriesAreNamed) {
                    .known_category_count = 5}},
                  &warnings);
   ASSERT_EQ(warnings.size(), 2);
-  EXPECT_EQ(warnings[0].reason(), v1::Warning::UNKNOWN_CATEGORY);
+  EXPECT_EQ(warnings[0].reason(), v1::Warning::REASON_UNKNOWN_CATEGORY);
   EXPECT_EQ(warnings[0].cell_count(), 20);
   EXPECT_EQ(warnings[0].message(),
             "column \"flag\": none of its 20 cells contains a category of the context, so all are "

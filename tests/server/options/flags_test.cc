@@ -67,7 +67,7 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
     EXPECT_EQ(read.max_categories, limits.max_categories);
     EXPECT_EQ(read.max_dataset_bytes, limits.max_dataset_bytes);
     EXPECT_EQ(read.max_paths, limits.max_paths);
-    EXPECT_EQ(read.max_targets, limits.max_targets);
+    EXPECT_EQ(read.max_query_rows, limits.max_query_rows);
     EXPECT_EQ(read.max_orders, limits.max_orders);
     EXPECT_EQ(read.max_values, limits.max_values);
     EXPECT_EQ(read.max_response_bytes, MaxResponseBytes(server.max_message_bytes));

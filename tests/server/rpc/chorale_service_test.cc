@@ -37,7 +37,7 @@ TEST_F(ChoraleServiceTest, PredictAnswers) {
   engine_->on_predict = [](const PredictRequest& request) -> absl::StatusOr<PredictResult> {
     EXPECT_EQ(request.context, "houses");
     PredictResult result;
-    result.mean.assign(request.targets.rows(), 2.5);
+    result.mean.assign(request.query_rows.rows(), 2.5);
     return result;
   };
   OpenServer();
@@ -58,7 +58,7 @@ TEST_F(ChoraleServiceTest, LogDensityAnswers) {
   OpenServer();
   v1::LogDensityRequest request;
   request.set_context("contexts/houses");
-  *request.mutable_targets() = SmallTable();
+  *request.mutable_rows() = SmallTable();
   for (int i = 0; i < 6; ++i) request.add_values(i);
   auto context = NewContext();
   v1::LogDensityResponse response;
@@ -83,14 +83,14 @@ TEST_F(ChoraleServiceTest, MalformedRequestsNeverReachTheEngine) {
 
 TEST_F(ChoraleServiceTest, EngineErrorsKeepTheirDetails) {
   engine_->on_predict = [](const PredictRequest&) -> absl::StatusOr<PredictResult> {
-    return InvalidField("targets.columns[0].name", "the context has no such column");
+    return InvalidField("rows.columns[0].name", "the context has no such column");
   };
   OpenServer();
   auto context = NewContext();
   v1::PredictResponse response;
   const grpc::Status status = stub_->Predict(context.get(), PredictMessage(), &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(FieldOf(status), "targets.columns[0].name");
+  EXPECT_EQ(FieldOf(status), "rows.columns[0].name");
 }
 
 TEST_F(ChoraleServiceTest, AResponseOverTheLimitNamesTheRemedy) {
@@ -174,7 +174,7 @@ TEST_F(ChoraleServiceTest, Contexts) {
   v1::WarmContextRequest warm;
   warm.set_name("contexts/houses");
   EXPECT_TRUE(stub_->WarmContext(NewContext().get(), warm, &response).ok());
-  EXPECT_EQ(response.state(), v1::Context::RESIDENT);
+  EXPECT_EQ(response.state(), v1::Context::STATE_RESIDENT);
 
   v1::ListContextsRequest list;
   list.set_page_size(5000);

@@ -37,7 +37,7 @@ TEST(MessageTest, AnEmptyMessageIsAMessage) {
 
 TEST(MessageTest, HowItIsSlicedDoesNotMatter) {
   v1::PredictRequest message;
-  *message.mutable_targets() = SmallTable();
+  *message.mutable_rows() = SmallTable();
   for (size_t size : {1, 2, 7, 1000}) {
     grpc::ByteBuffer bytes = Slices(message.SerializeAsString(), size);
     v1::PredictRequest parsed;

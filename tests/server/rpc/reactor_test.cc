@@ -171,7 +171,7 @@ TEST_F(ReactorTest, ALargeRequestThatIsCancelledDoesNotWaitForItsTurn) {
   v1::PredictRequest request;
   request.set_context("contexts/houses");
   for (const char* name : {"area", "rooms", "year"}) {
-    AddNumeric(request.mutable_targets(), name, std::vector<double>(4000, 1.0));
+    AddNumeric(request.mutable_rows(), name, std::vector<double>(4000, 1.0));
   }
   const std::string bytes = request.SerializeAsString();
   ASSERT_GE(bytes.size(), 64 << 10);

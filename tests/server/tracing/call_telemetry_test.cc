@@ -41,7 +41,7 @@ class CallTelemetryTest : public ServerFixture {
     engine_->report.queued = absl::Milliseconds(250);
     engine_->on_predict = [](const PredictRequest& request) {
       PredictResult result;
-      result.mean.assign(request.targets.rows(), 2.5);
+      result.mean.assign(request.query_rows.rows(), 2.5);
       return result;
     };
     StartServer();
@@ -103,7 +103,7 @@ TEST_F(CallTelemetryTest, TheLineHasEverythingAboutTheCall) {
           "info request method=Predict code=OK seconds=[0-9.e-]+ request_id=mine-1 "
           "trace_id=",
           kTrace,
-          " tenant=default context=houses client=host:127.0.0.1 targets=3 model=base rows=77 "
+          " tenant=default context=houses client=host:127.0.0.1 query_rows=3 model=base rows=77 "
           "queue_seconds=0.25 encode_seconds=0")));
 }
 

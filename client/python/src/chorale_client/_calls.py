@@ -108,7 +108,7 @@ def register_table(
         row_count=table.row_count,
     )
     if not seasons:
-        header.seasons = pb.RegisterContextHeader.NOT_SOUGHT
+        header.seasons = pb.RegisterContextHeader.SEASONS_OFF
     pieces = list(split_rows(table, MAX_CHUNK_BYTES, MAX_CHUNK_ROWS))
 
     def messages() -> Iterator[Message]:
@@ -187,7 +187,7 @@ def predict(
     for start, end in split_rows(cut, MAX_PREDICT_BYTES, MAX_PREDICT_ROWS):
         request = pb.PredictRequest(
             context=f"contexts/{context.name}",
-            targets=encode_table(cut, start, end),
+            rows=encode_table(cut, start, end),
             quantiles=wanted,
             include_mixtures=mixtures,
             snapping=snapping(snap),
@@ -248,7 +248,7 @@ def log_density(
         piece = vectors[start : start + at_once]
         request = pb.LogDensityRequest(
             context=f"contexts/{context.name}",
-            targets=encoded,
+            rows=encoded,
             values=piece.ravel(),
             random_order_count=orders,
             seed=number,

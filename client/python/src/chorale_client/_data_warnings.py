@@ -14,9 +14,9 @@ _PACKAGE = str(Path(__file__).parent)
 
 _SEVERAL = "SEVERAL"
 _MOST_NAMES = 20  # columns in a message
-_SEASON = pb.Warning.Reason.Name(pb.Warning.SEASON)
-_SNAPPED = pb.Warning.Reason.Name(pb.Warning.SNAPPED)
-_FAR_TARGET = pb.Warning.Reason.Name(pb.Warning.FAR_TARGET)
+_SEASON = "SEASON"
+_SNAPPED = "SNAPPED"
+_CLIPPED_TARGET = "CLIPPED_TARGET"
 
 
 class DataWarning(UserWarning):
@@ -27,13 +27,13 @@ class DataWarning(UserWarning):
     seasons, which are not defects, or about the snapping of future draws when a table is
     registered. The text of a warning ends with its reason, so that filters can match the reason:
 
-        warnings.filterwarnings("ignore", r".*\[OUTSIDE_BULK\]", chorale_client.DataWarning)
+        warnings.filterwarnings("ignore", r".*\[OUTLIERS\]", chorale_client.DataWarning)
 
     ignores the warnings with this reason, and keeps the others.
 
     Attributes:
         message: The warning as human-readable text.
-        reason: "OUTSIDE_BULK", "LEFT_OUT", "NEAREST_VALUE", "UNKNOWN_CATEGORY", "FAR_TARGET",
+        reason: "OUTLIERS", "DROPPED_COLUMN", "NEAREST_VALUE", "UNKNOWN_CATEGORY", "CLIPPED_TARGET",
             "SEASON", "SNAPPED" or "NO_INDEX" from the server; "MIXED_TYPES", "NUMBERS_AS_TEXT",
             "DATES_AS_TEXT", "DATES_AS_NUMBERS", "READ_AS_DATES", "OTHER_MEANING", "ALL_DIFFERENT",
             "LOST_DIGITS" or "UNUSED_INDEX" from this package; "SEVERAL" if the parts have several
@@ -77,7 +77,12 @@ class DataWarning(UserWarning):
 def read_warnings(messages: Iterable[pb.Warning]) -> tuple[DataWarning, ...]:
     """Converts the server's warnings."""
     return tuple(
-        DataWarning(m.message, pb.Warning.Reason.Name(m.reason), m.column, m.cell_count)
+        DataWarning(
+            m.message,
+            pb.Warning.Reason.Name(m.reason).removeprefix("REASON_"),
+            m.column,
+            m.cell_count,
+        )
         for m in messages
     )
 
@@ -91,7 +96,7 @@ def merge_warnings(answers: Iterable[tuple[DataWarning, ...]]) -> tuple[DataWarn
     result = []
     for same in merged.values():
         first = same[0]
-        if first.reason == _FAR_TARGET:  # it counts values of the context, not of the request
+        if first.reason == _CLIPPED_TARGET:  # it counts values of the context, not of the request
             result.append(first)
             continue
         count = sum(warning.cell_count for warning in same)

@@ -230,7 +230,7 @@ def from_rpc(
     if retry_delay is not None:
         text += f"{'; ' if text else ''}try again in {retry_delay:g} s"
     # The server names the field of the message; users set the argument.
-    text = text.replace("set beyond_buffer to WRAP", "set wrap=True")
+    text = text.replace("set beyond_buffer to BEYOND_BUFFER_WRAP", "set wrap=True")
     text += _way_out(text)
     kind = _BY_CODE.get(code.name, ChoraleError)
     if reason == "SOURCE_CHANGED":

@@ -66,11 +66,11 @@ def query_rows(context: Description[Any], data: Data) -> Table:
         data = {name: data[:, i] for i, name in enumerate(kinds)}
     table = read_rows(data, kinds, meanings)
     # The model does not read dropped columns, so the meanings of their cells have no effect.
-    left_out = {feature.name for feature in context.features if feature.left_out}
+    dropped = {feature.name for feature in context.features if feature.dropped}
     table.warnings[:] = [
         warning
         for warning in table.warnings
-        if warning.reason != "OTHER_MEANING" or warning.column not in left_out
+        if warning.reason != "OTHER_MEANING" or warning.column not in dropped
     ]
     return table
 

@@ -89,8 +89,8 @@ class Feature:
         kind: "numeric" or "categorical".
         categories: The number of distinct categories; 0 for a numeric column.
         missing: The number of missing cells.
-        outside_bulk: The number of cells far outside the bulk of the column.
-        left_out: Whether the column is dropped, because all of its cells are equal or missing.
+        outliers: The number of outliers: cells far outside the bulk of the column.
+        dropped: Whether the column is dropped, because all of its cells are equal or missing.
         season_steps: The period of the season of the target, in time steps, if this column counts
             time; 0 if the server found no season.
         meaning: The meaning of the numbers: "number", "boolean", "date" (days since 1970-01-01) or
@@ -103,22 +103,22 @@ class Feature:
     kind: Kind
     categories: int
     missing: int
-    outside_bulk: int
-    left_out: bool
+    outliers: int
+    dropped: bool
     season_steps: float = 0.0
     meaning: Meaning | Literal["category"] = "number"
 
     @classmethod
     def of(cls, message: pb.ColumnSummary) -> Feature:
         """Converts the server's message."""
-        categorical = message.type == pb.ColumnSummary.CATEGORICAL
+        categorical = message.type == pb.ColumnSummary.TYPE_CATEGORICAL
         return cls(
             message.name,
             "categorical" if categorical else "numeric",
             message.category_count,
             message.missing_count,
-            message.outside_bulk_count,
-            message.left_out,
+            message.outlier_count,
+            message.dropped,
             message.season_steps,
             "category" if categorical else _MEANINGS.get(message.meaning, "number"),
         )
@@ -140,8 +140,8 @@ class Model:
         resident_bytes_per_row: The device memory of a resident context, in bytes per row.
         is_default: Whether contexts that do not name a model use this model.
         notice: A notice from the model's authors to users; may be empty.
-        form: The form in which the server's GPU computes the model: "fused", or "wide" (unfused) if
-            the model is too large for the fused kernels. The last bits of samples differ. Empty on
+        form: The form in which the server's GPU computes the model: "fused", or "unfused" if the
+            model is too large for the fused kernels. The last bits of samples differ. Empty on
             devices with a single form, such as CPUs.
     """
 
@@ -229,8 +229,8 @@ class Description(Generic[ClientT]):
 
     @property
     def state(self) -> str:
-        """The state: "resident", "encoding" or "evicted"."""
-        return pb.Context.State.Name(self._message.state).lower()
+        """The state: "resident", "encoding" or "not_resident"."""
+        return pb.Context.State.Name(self._message.state).removeprefix("STATE_").lower()
 
     @property
     def created(self) -> datetime.datetime:
@@ -248,9 +248,9 @@ class Description(Generic[ClientT]):
         return self._message.dataset_bytes
 
     @property
-    def far_target_count(self) -> int:
+    def clipped_target_count(self) -> int:
         """The number of target values that the server clips, because they are probably errors."""
-        return self._message.far_target_count
+        return self._message.clipped_target_count
 
     @property
     def source(self) -> Source:

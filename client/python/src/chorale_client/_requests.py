@@ -61,7 +61,7 @@ def restore_meanings(context: pb.Context, table: Table) -> None:
     """Adds the meanings of a registered table's columns, which older servers do not store."""
     for feature in context.features:
         column = table.columns.get(feature.name)
-        if isinstance(column, NumericColumn) and feature.type == pb.ColumnSummary.NUMERIC:
+        if isinstance(column, NumericColumn) and feature.type == pb.ColumnSummary.TYPE_NUMERIC:
             feature.meaning = MEANING_CODES[column.meaning]
 
 
@@ -188,10 +188,12 @@ def sample_request(
         )
     request = pb.SampleRequest(
         context=f"contexts/{context}",
-        targets=encode_table(cut_texts(rows)),
+        rows=encode_table(cut_texts(rows)),
         path_count=whole_number("paths", paths, 1),
         seed=seed_number(seed),
-        order=pb.SampleRequest.GIVEN if order == "given" else pb.SampleRequest.RANDOM_PER_PATH,
+        order=pb.SampleRequest.ORDER_GIVEN
+        if order == "given"
+        else pb.SampleRequest.ORDER_RANDOM_PER_PATH,
         include_log_densities=log_densities,
         beyond_buffer=beyond_buffer(wrap),
         snapping=snapping(snap),
@@ -203,7 +205,7 @@ def sample_request(
 
 def beyond_buffer(wrap: bool) -> pb.BeyondBuffer:
     """Returns how the server handles more rows than the model was trained for."""
-    return pb.WRAP if wrap else pb.BEYOND_BUFFER_UNSPECIFIED
+    return pb.BEYOND_BUFFER_WRAP if wrap else pb.BEYOND_BUFFER_UNSPECIFIED
 
 
 def snapping(snap: bool) -> pb.Snapping:
@@ -220,17 +222,14 @@ def whole_number(field: str, value: int, least: int) -> int:
     return int(value)
 
 
-def seed_number(seed: int | None) -> int:
-    """Returns a seed for the API, in which 0 means that the server chooses a seed.
-
-    None becomes 0, and the seed 0 becomes the largest seed.
-    """
+def seed_number(seed: int | None) -> int | None:
+    """Returns a seed for the API; None means that the server chooses a seed."""
     if seed is None:
-        return 0
+        return None
     value = whole_number("seed", seed, 0)
     if value > LARGEST_SEED:
         raise InvalidArgumentError(f"seed: {value}, must be below 2**64", fields=["seed"])
-    return value or LARGEST_SEED
+    return value
 
 
 def check_size(size: int) -> None:

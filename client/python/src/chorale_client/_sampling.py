@@ -45,7 +45,7 @@ class Block:
     @classmethod
     def of(cls, raw: RawBlock) -> Block:
         """Converts the message."""
-        return cls(raw.first_path, raw.first_step, raw.values, raw.targets, raw.log_densities)
+        return cls(raw.first_path, raw.first_step, raw.values, raw.rows, raw.log_densities)
 
 
 def read_blocks(message: SampleMessage) -> Iterator[Block]:
@@ -95,7 +95,7 @@ class Assembly:
         self._call = call
         self._paths = call.request.path_count
         self._rows = call.rows.row_count
-        self._random = call.request.order == pb.SampleRequest.RANDOM_PER_PATH
+        self._random = call.request.order == pb.SampleRequest.ORDER_RANDOM_PER_PATH
         self._with_densities = call.request.include_log_densities
         self._done = done
         self._count = 0
@@ -121,7 +121,7 @@ class Assembly:
                 f"a block of paths {block.first_path} +{paths}, steps {block.first_step} +{steps} "
                 f"in {self._paths} paths of {self._rows} steps"
             )
-        if (block.targets is not None) != self._random:
+        if (block.rows is not None) != self._random:
             raise _loss("a block has row indices that were not requested, or lacks them")
         if (block.log_densities is not None) != self._with_densities:
             raise _loss("a block has log-densities that were not requested, or lacks them")
@@ -130,10 +130,10 @@ class Assembly:
             if self._with_densities:
                 self._densities = np.full((self._paths, self._rows), np.nan)
         place: Any = (slice(block.first_path, last_path), slice(block.first_step, last_step))
-        if block.targets is not None:
-            if block.targets.min() < 0 or block.targets.max() >= self._rows:
+        if block.rows is not None:
+            if block.rows.min() < 0 or block.rows.max() >= self._rows:
                 raise _loss("a block has a value of a row that is not in the request")
-            place = (np.arange(block.first_path, last_path)[:, None], block.targets)
+            place = (np.arange(block.first_path, last_path)[:, None], block.rows)
         self._values[place] = block.values
         if self._densities is not None:
             self._densities[place] = block.log_densities

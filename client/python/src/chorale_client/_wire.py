@@ -32,14 +32,14 @@ class RawBlock(NamedTuple):
         first_step: The index of the first step.
         values: [paths, steps].
         log_densities: [paths, steps]; None if the block has none.
-        targets: [paths, steps]: the row of each value; None if step t is row t.
+        rows: [paths, steps]: the row of each value; None if step t is row t.
     """
 
     first_path: int
     first_step: int
     values: Floats
     log_densities: Floats | None
-    targets: npt.NDArray[np.int32] | None
+    rows: npt.NDArray[np.int32] | None
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _read_plain_block(message: bytes, at: int, end: int) -> RawBlock | None:
 def _read_block(message: bytes, at: int, end: int) -> RawBlock:
     numbers = [0, 0, 0, 0, 0]  # by field number; [0] is unused
     doubles: dict[int, list[Floats]] = {5: [], 6: []}
-    targets = bytearray()
+    packed = bytearray()
     for number, value in _fields(message, at, end):
         if isinstance(value, int):
             if number < len(numbers):
@@ -111,13 +111,13 @@ def _read_block(message: bytes, at: int, end: int) -> RawBlock:
         elif number in doubles:
             doubles[number].append(np.frombuffer(message[slice(*value)], _DOUBLE))
         elif number == 7:
-            part_of_targets = message[slice(*value)]
-            targets += b"\x3a" + _varint_bytes(len(part_of_targets)) + part_of_targets
+            part = message[slice(*value)]
+            packed += b"\x3a" + _varint_bytes(len(part)) + part
     _, first_path, paths, first_step, steps = numbers
     shape = (paths, steps)
     rows = None
-    if targets:
-        joined = pb.SampleBlock.FromString(bytes(targets)).targets
+    if packed:
+        joined = pb.SampleBlock.FromString(bytes(packed)).rows
         rows = np.array(joined, dtype=np.int32).reshape(shape)
     values, log_densities = _joined(doubles[5]), _joined(doubles[6])
     return RawBlock(

@@ -71,17 +71,17 @@ TEST(CpuBackendTest, ADensityKeepsAFewPathsAtATime) {
   const ModelConfig config =
       MakeTestModel({.d_model = 512, .n_heads = 8, .n_kv_heads = 8, .n_layers = 12}).config;
   EXPECT_EQ(backend->DensityBytes(config, 4'096, 32), backend->DensityBytes(config, 4'096, 1));
-  for (int64_t targets : {1, 10, 32, 100, 1'024, 4'096}) {
+  for (int64_t query_rows : {1, 10, 32, 100, 1'024, 4'096}) {
     // A row takes a token and, of two layers, half a K and half a V; padding comes on top.
-    const int64_t rows = std::max<int64_t>(2 * targets, 2'048);
+    const int64_t rows = std::max<int64_t>(2 * query_rows, 2'048);
     const int64_t bytes = rows * (1 + 2 * (1 + 1) / 2) * 512 * 4;
-    EXPECT_LE(backend->DensityBytes(config, targets, 32), bytes + bytes / 20) << targets;
+    EXPECT_LE(backend->DensityBytes(config, query_rows, 32), bytes + bytes / 20) << query_rows;
   }
 }
 
 // Work takes exactly the steps of its slice, and results of earlier steps stay readable.
 TEST(CpuBackendTest, AdvancesByAtMostTheStepsOfTheSlice) {
-  const ModelCase model_case = {.targets = 10, .paths = 6};
+  const ModelCase model_case = {.query_rows = 10, .paths = 6};
   BackendDriver driver = BackendDriver::Cpu(2);
   const LoadedCase loaded(model_case, driver);
   const auto decode = loaded.DecodeDrawn(0, 6, Order::kGiven);
@@ -151,7 +151,7 @@ TEST(CpuBackendTest, EncodesInBoundedSteps) {
 // A step is a chunk of one layer, in a long path as in many short ones.
 TEST(CpuBackendTest, DensityAndPredictionTakeBoundedSteps) {
   BackendDriver driver = BackendDriver::Cpu(2);
-  const ModelCase model_case = {.options = {.n_layers = 3}, .targets = 100, .paths = 12};
+  const ModelCase model_case = {.options = {.n_layers = 3}, .query_rows = 100, .paths = 12};
   const LoadedCase loaded(model_case, driver);
   const auto density = loaded.Density(model_case.Values());
   const StepCount count = CountSteps(driver.backend(), density.get());
@@ -175,7 +175,7 @@ TEST(CpuBackendTest, StepsAreSmallerOnALargeContext) {
   BackendDriver driver = BackendDriver::Cpu(2);
   const ModelCase model_case = {.options = {.d_model = 16, .n_heads = 1, .n_kv_heads = 1},
                                 .context_rows = 8'193,
-                                .targets = 20,
+                                .query_rows = 20,
                                 .paths = 1};
   const LoadedCase loaded(model_case, driver, 1'000);
   const auto density = loaded.Density(model_case.Values());
@@ -184,13 +184,13 @@ TEST(CpuBackendTest, StepsAreSmallerOnALargeContext) {
   EXPECT_EQ(CountSteps(driver.backend(), predict.get()).steps, 2 * 2);
 }
 
-// So do many targets, and the encodings are those of one big step.
+// So do many query rows, and the encodings are those of one big step.
 TEST(CpuBackendTest, EncodesTargetsInBoundedSteps) {
   BackendDriver driver = BackendDriver::Cpu(2);
   const LoadedCase loaded({}, driver);
-  const FeatureMatrix targets = MakeFeatures(1'000, 3, 5);
-  const auto whole = driver.NewRows(loaded.context(), targets);
-  const auto stepwise = driver.NewRows(loaded.context(), targets);
+  const FeatureMatrix query_rows = MakeFeatures(1'000, 3, 5);
+  const auto whole = driver.NewRows(loaded.context(), query_rows);
+  const auto stepwise = driver.NewRows(loaded.context(), query_rows);
   driver.Run(whole.get());
   int64_t steps = 0;
   for (; !stepwise->done(); ++steps) {
@@ -201,7 +201,7 @@ TEST(CpuBackendTest, EncodesTargetsInBoundedSteps) {
   const auto predict = [&](std::shared_ptr<const EncodedRows> rows) {
     PredictSpec spec;
     spec.context = loaded.context();
-    spec.targets = std::move(rows);
+    spec.query_rows = std::move(rows);
     spec.rows = 1'000;
     auto work = driver.backend().NewPredict(std::move(spec));
     driver.Run(work.get());
@@ -216,7 +216,7 @@ TEST(CpuBackendTest, EncodesTargetsInBoundedSteps) {
 
 // What a released range held cannot be read again; a new tenant of it computes the same as ever.
 TEST(CpuBackendTest, ReleasedMemoryIsClearedAndUsable) {
-  const ModelCase model_case = {.targets = 20};
+  const ModelCase model_case = {.query_rows = 20};
   BackendDriver driver = BackendDriver::Cpu(1);
   Backend& backend = driver.backend();
   const LoadedCase loaded(model_case, driver);
@@ -249,7 +249,7 @@ TEST(CpuBackendTest, FlopsGrowWithContextAndBuffer) {
   EXPECT_LT(second_phase_flops(small), second_phase_flops(large));
   const auto decode = small.DecodeDrawn(0, 5, Order::kGiven);
   double last = decode->next_step_flops();
-  for (int64_t step = 0; step + 1 < ModelCase().targets; ++step) {
+  for (int64_t step = 0; step + 1 < ModelCase().query_rows; ++step) {
     const Slice slice[] = {{.work = decode.get(), .max_steps = 1}};
     ASSERT_TRUE(driver.backend().Advance(slice).ok());
     EXPECT_GT(decode->next_step_flops(), last);
@@ -265,7 +265,7 @@ TEST(CpuBackendDeathTest, BrokenRequirementsStopTheProcess) {
   EXPECT_DEATH(driver.NewDecode(tile, 0, 0, {}), "1 to tile_paths");
   EXPECT_DEATH(driver.NewDecode(loaded.Tile(), 0, 0, {1.0f}), "forced_values is");
   EXPECT_DEATH(loaded.Density({1.0f}), "values is");
-  EXPECT_DEATH(loaded.Predict(0, 1'000), "target rows");
+  EXPECT_DEATH(loaded.Predict(0, 1'000), "query rows");
   const auto unfinished = loaded.Predict(0, 3);
   EXPECT_DEATH(unfinished->mixture(0), "the rows are done");
   DensitySpec small;

@@ -15,7 +15,7 @@ using CudaDensityTest = under_test::BackendTest;
 
 TEST_F(CudaDensityTest, SeveralTilesAreAsEachByItself) {
   const ModelCase model_case = {
-      .options = {.n_layers = 1}, .context_rows = 70, .targets = 3, .paths = 70};
+      .options = {.n_layers = 1}, .context_rows = 70, .query_rows = 3, .paths = 70};
   BackendDriver driver = under_test::NewDriver();
   const LoadedCase loaded(model_case, driver);
   const std::vector<float> values = model_case.Values();
@@ -31,7 +31,7 @@ TEST_F(CudaDensityTest, SeveralTilesAreAsEachByItself) {
     const int64_t paths = std::min<int64_t>(32, model_case.paths - first);
     const auto alone = run(first, paths);
     for (int64_t p = 0; p < paths; ++p) {
-      for (int64_t t = 0; t < model_case.targets; ++t) {
+      for (int64_t t = 0; t < model_case.query_rows; ++t) {
         ASSERT_EQ(together->log_densities()[t * model_case.paths + first + p],
                   alone->log_densities()[t * paths + p])
             << first + p << " " << t;

@@ -94,7 +94,7 @@ struct Norm {
 };
 
 // What reference_forward.cc calls markers.
-enum Role { kTarget = 0, kContext = 1, kBuffer = 2 };
+enum Role { kQueryRow = 0, kContext = 1, kBuffer = 2 };
 
 void AddVector(const std::vector<float>& from, int64_t row, double factor, Vector& token) {
   const auto d = static_cast<int64_t>(token.size());
@@ -181,13 +181,13 @@ class DeviceOracle::Pass {
  public:
   enum class Keys { kOfRows, kOfContext, kOfContextAndPath };
 
-  // `targets`: T, with kOfContextAndPath; rows are then those of OwnKeys.
-  Pass(const DeviceOracle& oracle, const Rows& rows, Keys keys, int64_t targets)
+  // `query_rows`: T, with kOfContextAndPath; rows are then those of OwnKeys.
+  Pass(const DeviceOracle& oracle, const Rows& rows, Keys keys, int64_t query_rows)
       : o_(oracle),
         config_(oracle.model_.config),
         rows_(static_cast<int64_t>(rows.size())),
         keys_(keys),
-        targets_(targets),
+        query_rows_(query_rows),
         x_(UploadRows(rows)),
         y_(rows_ * config_.d_model),
         q_(rows_ * config_.d_model),
@@ -196,7 +196,7 @@ class DeviceOracle::Pass {
         attended_(rows_ * config_.d_model),
         hidden_(rows_ * config_.d_ff),
         context_rows_(keys == Keys::kOfRows ? rows_ : oracle.context_rows_),
-        columns_(context_rows_ + targets),
+        columns_(context_rows_ + query_rows),
         block_rows_(std::clamp<int64_t>(kScores / columns_, 1, rows_)),
         scores_(block_rows_ * columns_) {}
 
@@ -290,7 +290,7 @@ class DeviceOracle::Pass {
     const int64_t kv_begin = head / (config_.n_heads / config_.n_kv_heads) * width;
     const double* const q = q_.data() + head * width;
     double* const attended = attended_.data() + head * width;
-    const OwnKeys own = {.targets = targets_,
+    const OwnKeys own = {.query_rows = query_rows_,
                          .tokens = rows_ / 2,
                          .head_dim = width,
                          .q = q,
@@ -317,7 +317,7 @@ class DeviceOracle::Pass {
   const ModelConfig& config_;
   const int64_t rows_;
   const Keys keys_;
-  const int64_t targets_;
+  const int64_t query_rows_;
   const Array x_, y_;     // [rows, D]
   const Array q_;         // [rows, H Dh]
   Array k_, v_;           // [rows, Hkv Dh]
@@ -356,10 +356,10 @@ void DeviceOracle::EncodeContext(const FeatureMatrix& x, const std::vector<float
   }
 }
 
-std::vector<Mixture> DeviceOracle::Predict(const FeatureMatrix& targets) {
+std::vector<Mixture> DeviceOracle::Predict(const FeatureMatrix& query_rows) {
   Rows rows;
-  for (Vector& encoding : reference::EncodeRows(model_, targets, {}, targets)) {
-    rows.push_back(TokenOf(model_, std::move(encoding), kTarget));
+  for (Vector& encoding : reference::EncodeRows(model_, query_rows, {}, query_rows)) {
+    rows.push_back(TokenOf(model_, std::move(encoding), kQueryRow));
   }
   Pass pass(*this, rows, Pass::Keys::kOfContext, 0);
   for (size_t l = 0; l < context_.size(); ++l) {
@@ -369,11 +369,11 @@ std::vector<Mixture> DeviceOracle::Predict(const FeatureMatrix& targets) {
   return pass.Head(0);
 }
 
-std::vector<Mixture> DeviceOracle::TeacherForce(const FeatureMatrix& targets,
+std::vector<Mixture> DeviceOracle::TeacherForce(const FeatureMatrix& query_rows,
                                                 const std::vector<int32_t>& order,
                                                 const std::vector<float>& values, int64_t paths) {
-  const Rows encodings = reference::EncodeRows(model_, targets, {}, targets);
-  const int64_t count = targets.rows;
+  const Rows encodings = reference::EncodeRows(model_, query_rows, {}, query_rows);
+  const int64_t count = query_rows.rows;
   const int64_t tokens = paths * count;
   Rows rows(2 * tokens);
   for (int64_t i = 0; i < tokens; ++i) {
@@ -382,7 +382,7 @@ std::vector<Mixture> DeviceOracle::TeacherForce(const FeatureMatrix& targets,
     rows[i] = TokenOf(model_, encoding, kBuffer);
     AddValue(model_, values[position * paths + i / count], rows[i]);
     AddVector(model_.embedding.ar_tokens, position % model_.config.buffer_size, 1, rows[i]);
-    rows[tokens + i] = TokenOf(model_, encoding, kTarget);
+    rows[tokens + i] = TokenOf(model_, encoding, kQueryRow);
   }
   Pass pass(*this, rows, Pass::Keys::kOfContextAndPath, count);
   for (size_t l = 0; l < context_.size(); ++l) {

@@ -35,13 +35,13 @@ class DeviceOracle {
   // Keeps the keys and values of this context, in place of another's.
   void EncodeContext(const FeatureMatrix& x, const std::vector<float>& y);
 
-  // The mixture of every target, each seeing the context alone. REQUIRES, as below: there is a
+  // The mixture of every query row, each seeing the context alone. REQUIRES, as below: there is a
   // context.
-  std::vector<reference::Mixture> Predict(const FeatureMatrix& targets);
+  std::vector<reference::Mixture> Predict(const FeatureMatrix& query_rows);
 
-  // The mixtures of paths, [paths, T]: position t of path p holds target order[p T + t] (target t
-  // when order is empty) and value values[t paths + p].
-  std::vector<reference::Mixture> TeacherForce(const FeatureMatrix& targets,
+  // The mixtures of paths, [paths, T]: position t of path p holds query row order[p T + t] (query
+  // row t when order is empty) and value values[t paths + p].
+  std::vector<reference::Mixture> TeacherForce(const FeatureMatrix& query_rows,
                                                const std::vector<int32_t>& order,
                                                const std::vector<float>& values, int64_t paths);
 

@@ -83,17 +83,17 @@ __global__ void SoftmaxKernel(double* scores, int64_t columns) {
 
 // The row of the first buffer token of the path of `row`.
 __device__ int64_t FirstToken(const OwnKeys& own, int64_t row) {
-  return row % own.tokens / own.targets * own.targets;
+  return row % own.tokens / own.query_rows * own.query_rows;
 }
 
 // A thread for each row and each position.
 __global__ void ScoreOwnKeysKernel(OwnKeys own) {
   const int64_t i = ThreadIndex();
-  if (i >= own.rows * own.targets) return;
-  const int64_t in_block = i / own.targets;
-  const int64_t position = i % own.targets;
+  if (i >= own.rows * own.query_rows) return;
+  const int64_t in_block = i / own.query_rows;
+  const int64_t position = i % own.query_rows;
   const int64_t row = own.first_row + in_block;
-  const int64_t own_position = row % own.targets;
+  const int64_t own_position = row % own.query_rows;
   const bool is_token = row < own.tokens;
   double score = -INFINITY;
   if (position < own_position || (is_token && position == own_position)) {
@@ -103,7 +103,7 @@ __global__ void ScoreOwnKeysKernel(OwnKeys own) {
     for (int64_t d = 0; d < own.head_dim; ++d) sum += q[d] * k[d];
     score = sum / sqrt(static_cast<double>(own.head_dim));
   }
-  own.scores[in_block * own.columns + own.columns - own.targets + position] = score;
+  own.scores[in_block * own.columns + own.columns - own.query_rows + position] = score;
 }
 
 // A thread for each row and each element of the head.
@@ -113,10 +113,10 @@ __global__ void AddOwnValuesKernel(OwnKeys own) {
   const int64_t in_block = i / own.head_dim;
   const int64_t d = i % own.head_dim;
   const int64_t row = own.first_row + in_block;
-  const double* const weights = own.scores + (in_block + 1) * own.columns - own.targets;
+  const double* const weights = own.scores + (in_block + 1) * own.columns - own.query_rows;
   const double* const v = own.v + FirstToken(own, row) * own.kv_stride;
   double sum = 0;
-  for (int64_t position = 0; position < own.targets; ++position) {
+  for (int64_t position = 0; position < own.query_rows; ++position) {
     sum += weights[position] * v[position * own.kv_stride + d];
   }
   own.attended[row * own.q_stride + d] += sum;
@@ -141,7 +141,7 @@ ErrorCode Softmax(double* scores, int64_t rows, int64_t columns) {
 }
 
 ErrorCode ScoreOwnKeys(const OwnKeys& own) {
-  ScoreOwnKeysKernel<<<Blocks(own.rows * own.targets), kThreads>>>(own);
+  ScoreOwnKeysKernel<<<Blocks(own.rows * own.query_rows), kThreads>>>(own);
   return cudaGetLastError();
 }
 

@@ -26,9 +26,9 @@ ErrorCode Softmax(double* scores, int64_t rows, int64_t columns);
 
 // Attention of one head to the keys of the row's own path. Row p T + t of the first B T is the
 // buffer token of path p at position t, and sees those of its path up to itself; row B T + p T + t
-// is the target there, and sees those before.
+// is the query row there, and sees those before.
 struct OwnKeys {
-  int64_t targets = 0;        // T
+  int64_t query_rows = 0;     // T
   int64_t tokens = 0;         // B T
   int64_t head_dim = 0;       // Dh
   const double* q = nullptr;  // [all rows], of the head

@@ -77,7 +77,7 @@ class Comparison {
 
   void Predictions(const PredictWork& work, const std::vector<Mixture>& expected) {
     for (size_t row = 0; row < expected.size(); ++row) {
-      ExpectMixture(absl::StrCat("target ", row), work.mixture(static_cast<int64_t>(row)),
+      ExpectMixture(absl::StrCat("query row ", row), work.mixture(static_cast<int64_t>(row)),
                     expected[row]);
     }
   }
@@ -89,8 +89,8 @@ class Comparison {
         SelectPaths(model_case.Values(), model_case.paths, first, paths);
     std::vector<double> log_densities(values.size());
     for (int64_t p = 0; p < paths; ++p) {
-      for (int64_t t = 0; t < model_case.targets; ++t) {
-        const Mixture& mixture = expected[(first + p) * model_case.targets + t];
+      for (int64_t t = 0; t < model_case.query_rows; ++t) {
+        const Mixture& mixture = expected[(first + p) * model_case.query_rows + t];
         ExpectMixture(absl::StrCat("path ", first + p, " position ", t), work.mixture(p, t),
                       mixture);
         log_densities[t * paths + p] = reference::LogDensity(mixture, values[t * paths + p]);
@@ -146,7 +146,7 @@ class DeviceOracleTest : public under_test::BackendTest {
     const std::vector<float> values = model_case.Values();
     const std::vector<Mixture> expected = oracle.TeacherForce(
         model_case.XTarget(), OrdersOf(model_case, order), values, model_case.paths);
-    const int64_t most = driver.backend().density_paths(model_case.targets);
+    const int64_t most = driver.backend().density_paths(model_case.query_rows);
     std::vector<std::unique_ptr<DensityWork>> densities;
     std::vector<Work*> works;
     for (int64_t first = 0; first < model_case.paths; first += most) {
@@ -165,7 +165,7 @@ class DeviceOracleTest : public under_test::BackendTest {
 
   static void HoldPredictions(const LoadedCase& loaded, BackendDriver& driver, DeviceOracle& oracle,
                               Comparison& comparison) {
-    const std::unique_ptr<PredictWork> work = loaded.Predict(0, loaded.model_case().targets);
+    const std::unique_ptr<PredictWork> work = loaded.Predict(0, loaded.model_case().query_rows);
     driver.Run(work.get());
     comparison.Predictions(*work, oracle.Predict(loaded.model_case().XTarget()));
   }
@@ -190,17 +190,17 @@ TEST_F(DeviceOracleTest, IsTheReference) {
   const ModelCase model_case = {
       .options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 3, .buffer_size = 4},
       .context_rows = 70,
-      .targets = 6,
+      .query_rows = 6,
       .paths = 3};
   const Model model = MakeTestModel(model_case.options);
   const FeatureMatrix x = model_case.XContext();
   const std::vector<float> y = model_case.YContext();
   const reference::KeyValues context = reference::EncodeContext(model, x, y);
-  const reference::Rows targets = reference::EncodeRows(model, x, y, model_case.XTarget());
+  const reference::Rows query_rows = reference::EncodeRows(model, x, y, model_case.XTarget());
   const auto oracle = NewOracle(model_case);
 
   const std::vector<Mixture> predicted = oracle->Predict(model_case.XTarget());
-  const std::vector<Mixture> expected = reference::Predict(model, context, targets);
+  const std::vector<Mixture> expected = reference::Predict(model, context, query_rows);
   ASSERT_EQ(predicted.size(), expected.size());
   for (size_t t = 0; t < expected.size(); ++t) ExpectSame(predicted[t], expected[t]);
 
@@ -209,16 +209,16 @@ TEST_F(DeviceOracleTest, IsTheReference) {
     const std::vector<int32_t> orders = OrdersOf(model_case, order);
     const std::vector<Mixture> forced =
         oracle->TeacherForce(model_case.XTarget(), orders, values, model_case.paths);
-    ASSERT_EQ(forced.size(), static_cast<size_t>(model_case.paths * model_case.targets));
+    ASSERT_EQ(forced.size(), static_cast<size_t>(model_case.paths * model_case.query_rows));
     for (int64_t p = 0; p < model_case.paths; ++p) {
-      const int64_t first = p * model_case.targets;
+      const int64_t first = p * model_case.query_rows;
       std::vector<int32_t> of_path;
       if (order == Order::kRandom) {
-        of_path.assign(orders.begin() + first, orders.begin() + first + model_case.targets);
+        of_path.assign(orders.begin() + first, orders.begin() + first + model_case.query_rows);
       }
       const std::vector<Mixture> path = reference::TeacherForce(
-          model, context, targets, of_path, SelectPaths(values, model_case.paths, p, 1));
-      for (int64_t t = 0; t < model_case.targets; ++t) ExpectSame(forced[first + t], path[t]);
+          model, context, query_rows, of_path, SelectPaths(values, model_case.paths, p, 1));
+      for (int64_t t = 0; t < model_case.query_rows; ++t) ExpectSame(forced[first + t], path[t]);
     }
   }
 }
@@ -233,7 +233,7 @@ TEST_F(DeviceOracleTest, PredictionsFromALongContext) {
   const ModelCase model_case = {
       .options = {.d_model = 128, .n_layers = 12, .d_ff = 256, .num_components = 20},
       .context_rows = 65'536,
-      .targets = 64,
+      .query_rows = 64,
       .paths = 1};
   Comparison comparison("context of 65,536 rows", kTwelveNarrowLayers);
   const auto oracle = NewOracle(model_case);
@@ -246,7 +246,7 @@ TEST_F(DeviceOracleTest, DensitiesOfManyPaths) {
   const ModelCase model_case = {
       .options = {.d_model = 128, .n_layers = 12, .d_ff = 256, .num_components = 20},
       .context_rows = 1'024,
-      .targets = 8,
+      .query_rows = 8,
       .paths = 4'096};
   Comparison comparison("density of 4,096 paths", kTwelveNarrowLayers);
   const auto oracle = NewOracle(model_case);
@@ -274,7 +274,7 @@ class WideOracleTest : public DeviceOracleTest, public testing::WithParamInterfa
 TEST_P(WideOracleTest, MixturesAndLogDensities) {
   const ModelCase model_case = {.options = Options(GetParam() < 2'048 ? 12 : 2),
                                 .context_rows = 1'024,
-                                .targets = 8,
+                                .query_rows = 8,
                                 .paths = 32};
   Comparison comparison(absl::StrCat("d_model ", GetParam()));
   const auto oracle = NewOracle(model_case);
@@ -295,7 +295,7 @@ TEST_P(WideOracleTest, MixturesAndLogDensities) {
 // The context's rows go through a layer in several launches.
 TEST_P(WideOracleTest, PredictionsFromALongContext) {
   const ModelCase model_case = {
-      .options = Options(2), .context_rows = 20'000, .targets = 64, .paths = 1};
+      .options = Options(2), .context_rows = 20'000, .query_rows = 64, .paths = 1};
   Comparison comparison(absl::StrCat("d_model ", GetParam(), ", context of 20,000 rows"));
   const auto oracle = NewOracle(model_case);
   BackendDriver driver = NewLargeDriver();
@@ -303,22 +303,22 @@ TEST_P(WideOracleTest, PredictionsFromALongContext) {
   HoldPredictions(loaded, driver, *oracle, comparison);
 }
 
-// Decodes with the same model, which share every launch: of other contexts, numbers of targets and
-// numbers of paths.
+// Decodes with the same model, which share every launch: of other contexts, numbers of query rows
+// and numbers of paths.
 class OtherDecodes {
  public:
   OtherDecodes(const LoadedCase& loaded, BackendDriver& driver, int64_t count) {
     constexpr int64_t kContextRows[] = {1, 70, 333, 1'025};
-    constexpr int64_t kTargets[] = {8, 1, 13, 4};
+    constexpr int64_t kQueryRows[] = {8, 1, 13, 4};
     std::vector<TileSpec> tiles;
     for (int i = 0; i < 4; ++i) {
       const ModelCase other = {.context_rows = kContextRows[i],
-                               .targets = kTargets[i],
+                               .query_rows = kQueryRows[i],
                                .seed = 100 + static_cast<uint64_t>(i)};
       TileSpec tile;
       tile.context =
           driver.Encode(loaded.context()->model, other.XContext(), other.YContext(), kMany);
-      tile.targets = driver.EncodeRows(tile.context, other.XTarget());
+      tile.query_rows = driver.EncodeRows(tile.context, other.XTarget());
       tiles.push_back(std::move(tile));
     }
     for (int64_t i = 0; i < count; ++i) {
@@ -340,14 +340,14 @@ class OtherDecodes {
 
 TEST_P(WideOracleTest, TheSameBitsAloneInASecondBackendAndBesideOthers) {
   const ModelCase model_case = {
-      .options = Options(2), .context_rows = 150, .targets = 5, .paths = 9};
+      .options = Options(2), .context_rows = 150, .query_rows = 5, .paths = 9};
   const auto run = [&](int64_t others) {
     BackendDriver driver = NewLargeDriver();
     const LoadedCase loaded(model_case, driver, kMany);
     const OtherDecodes other(loaded, driver, others);
     const auto decode = loaded.DecodeDrawn(0, model_case.paths, Order::kRandom);
     const auto density = loaded.Density(model_case.Values(), Order::kRandom);
-    const auto predict = loaded.Predict(0, model_case.targets);
+    const auto predict = loaded.Predict(0, model_case.query_rows);
     std::vector<Work*> works = other.works();
     if (others == 0) {
       for (Work* work : {static_cast<Work*>(decode.get()), static_cast<Work*>(density.get()),
@@ -358,10 +358,10 @@ TEST_P(WideOracleTest, TheSameBitsAloneInASecondBackendAndBesideOthers) {
       works.insert(works.begin() + others / 2, {decode.get(), density.get(), predict.get()});
       driver.RunAll(works, 3);
     }
-    return WorkResults(*decode, *density, *predict, model_case.targets);
+    return WorkResults(*decode, *density, *predict, model_case.query_rows);
   };
   const WorkResults alone = run(0);
-  ASSERT_EQ(alone.values.size(), static_cast<size_t>(model_case.paths * model_case.targets));
+  ASSERT_EQ(alone.values.size(), static_cast<size_t>(model_case.paths * model_case.query_rows));
   for (const double value : alone.values) ASSERT_TRUE(std::isfinite(value));
   EXPECT_NE(alone.values[0], alone.values[1]);
   EXPECT_TRUE(run(0) == alone) << "in a second backend";

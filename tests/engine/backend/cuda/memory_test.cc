@@ -94,7 +94,8 @@ TEST_F(CudaMemoryTest, HostMemoryThatCannotBeHadIsRefusedWithTheNumbers) {
 // A context that was evicted to the host, and whose range was reused, gives the same bits when it
 // is restored to another range.
 void ExpectSameResultsOfARestoredContext(const TestModelOptions& options) {
-  const ModelCase model_case = {.options = options, .context_rows = 100, .targets = 3, .paths = 4};
+  const ModelCase model_case = {
+      .options = options, .context_rows = 100, .query_rows = 3, .paths = 4};
   BackendDriver driver = under_test::NewDriver();
   Backend& backend = driver.backend();
   const LoadedCase loaded(model_case, driver);

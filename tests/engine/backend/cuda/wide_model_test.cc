@@ -90,7 +90,7 @@ TEST_F(WideModelTest, BothFormsAreServedBesideEachOther) {
   const auto wide = backend->AddModel(wide_);
   if (absl::IsUnavailable(wide.status())) GTEST_SKIP() << wide.status();
   ASSERT_TRUE(wide.ok()) << wide.status();
-  EXPECT_EQ((*wide)->form(), "wide");
+  EXPECT_EQ((*wide)->form(), "unfused");
   EXPECT_THAT((*wide)->kv_format(), AllOf(HasSubstr("cuBLASLt 1"), HasSubstr(", sums ")));
   const auto fused = backend->AddModel(fused_);
   ASSERT_TRUE(fused.ok()) << fused.status();
@@ -137,11 +137,11 @@ TEST_F(WideModelTest, ServingTakesNoMoreMemoryOfTheGpuThanLoading) {
   const auto context = driver.Encode(model, MakeFeatures(70, 3, 1), MakeValues(70, 2), 1'000);
   TileSpec tile;
   tile.context = context;
-  tile.targets = driver.EncodeRows(context, MakeFeatures(4, 3, 3));
+  tile.query_rows = driver.EncodeRows(context, MakeFeatures(4, 3, 3));
   tile.paths = 5;
   const auto decode = driver.NewDecode(tile, 1, 0, {});
   const auto density = driver.NewDensity(tile, MakeValues(5 * 4, 4));
-  const auto predict = driver.NewPredict(context, tile.targets, 0, 4);
+  const auto predict = driver.NewPredict(context, tile.query_rows, 0, 4);
   driver.RunAll({decode.get(), density.get(), predict.get()}, 2);
   const std::vector<DeviceMemoryPart> serving = driver.backend().DeviceMemory();
   ASSERT_EQ(serving.size(), loaded.size());

@@ -38,10 +38,10 @@ class DefaultModelRowsTest : public testing::TestWithParam<std::tuple<std::strin
     ASSERT_TRUE(transform.ok()) << transform.status();
     transform_ = std::make_unique<FeatureTransform>(*std::move(transform));
     absl::StatusOr<FeatureMatrix> context = transform_->Apply(table_->context().features);
-    absl::StatusOr<FeatureMatrix> targets = transform_->Apply(table_->targets());
-    ASSERT_TRUE(context.ok() && targets.ok()) << context.status() << targets.status();
+    absl::StatusOr<FeatureMatrix> query_rows = transform_->Apply(table_->query_rows());
+    ASSERT_TRUE(context.ok() && query_rows.ok()) << context.status() << query_rows.status();
     context_ = *std::move(context);
-    targets_ = *std::move(targets);
+    query_rows_ = *std::move(query_rows);
   }
   void TearDown() override { kernels::ForceSimdTargetForTest(""); }
 
@@ -58,7 +58,7 @@ class DefaultModelRowsTest : public testing::TestWithParam<std::tuple<std::strin
   std::unique_ptr<GoldenTable> table_;
   std::unique_ptr<FeatureTransform> transform_;
   FeatureMatrix context_;
-  FeatureMatrix targets_;
+  FeatureMatrix query_rows_;
 };
 
 // This encoder does not read the imputed values of missing cells.
@@ -72,7 +72,7 @@ std::vector<float> WithGaps(const FeatureMatrix& matrix) {
 
 TEST_P(DefaultModelRowsTest, CellsAreScaledAsInTraining) {
   Compare("context_cells", WithGaps(context_));
-  Compare("target_cells", WithGaps(targets_));
+  Compare("target_cells", WithGaps(query_rows_));
 }
 
 TEST_P(DefaultModelRowsTest, RowsAreEncodedAsInTraining) {
@@ -83,7 +83,7 @@ TEST_P(DefaultModelRowsTest, RowsAreEncodedAsInTraining) {
   for (int64_t task = 0; task < fit->tasks(); ++task) fit->RunTask(task);
   const std::shared_ptr<const RowEncoderState> state = fit->Finish();
   for (const auto& [tensor, rows] :
-       {std::pair("context_encoding", &context_), std::pair("target_encoding", &targets_)}) {
+       {std::pair("context_encoding", &context_), std::pair("target_encoding", &query_rows_)}) {
     std::vector<float> encodings(rows->rows * model_.config.d_model);
     encoder->Encode(*state, *rows, 0, rows->rows, encodings.data());
     Compare(tensor, encodings);

@@ -56,7 +56,7 @@ TEST_F(AttentionTest, EveryHeadWidthAndGrouping) {
                                              .groups = 1,
                                              .paths = 7,
                                              .capacity = 6,
-                                             .visible_target = 5,
+                                             .visible_query = 5,
                                              .visible_buffer = 5},
                                             {.context_rows = 300, .groups = 2}}};
       ExpectAgreesWithReference(shape, 2);
@@ -70,13 +70,13 @@ TEST_F(AttentionTest, BuffersOfDecodeAndDensity) {
     shape.tiles.push_back({.context_rows = 70,
                            .paths = 32,
                            .capacity = 20,
-                           .visible_target = visible,
+                           .visible_query = visible,
                            .visible_buffer = visible});
     shape.tiles.push_back({.context_rows = 40,
                            .groups = 2,
                            .paths = 9,
                            .capacity = 20,
-                           .visible_target = visible,
+                           .visible_query = visible,
                            .visible_buffer = visible + 1});
   }
   ExpectAgreesWithReference(shape, 3);
@@ -85,7 +85,7 @@ TEST_F(AttentionTest, BuffersOfDecodeAndDensity) {
 TEST_F(AttentionTest, NoContextAtAll) {
   const ProblemShape shape = {
       .tiles = {
-          {.context_rows = 0, .paths = 20, .capacity = 3, .visible_target = 0, .visible_buffer = 1},
+          {.context_rows = 0, .paths = 20, .capacity = 3, .visible_query = 0, .visible_buffer = 1},
           {.context_rows = 0, .groups = 1}}};
   const TileProblem problem(shape, 4);
   const Attended actual = problem.Combine(problem.Launch(KvSplit::kSingle, stream_), stream_);
@@ -102,7 +102,7 @@ TEST_F(AttentionTest, ScoresUpToAHundred) {
                                        {.context_rows = 100,
                                         .paths = 32,
                                         .capacity = 20,
-                                        .visible_target = 20,
+                                        .visible_query = 20,
                                         .visible_buffer = 20}}},
                             5, kLseOfHundreds);
 }
@@ -115,7 +115,7 @@ TEST_F(AttentionTest, CountsEveryKey) {
       shape.tiles.push_back({.context_rows = rows,
                              .paths = 32,
                              .capacity = 34,
-                             .visible_target = visible,
+                             .visible_query = visible,
                              .visible_buffer = visible + 1});
     }
   }
@@ -129,7 +129,7 @@ TEST_F(AttentionTest, MaximaSixtyApartInBothDirections) {
     shape.tiles.push_back({.context_rows = 300,
                            .paths = 32,
                            .capacity = 7,
-                           .visible_target = 6,
+                           .visible_query = 6,
                            .visible_buffer = 7,
                            .context_score = context,
                            .buffer_score = buffer});
@@ -161,7 +161,7 @@ TEST_F(AttentionTest, WritesWhatIsInUseAndNothingElse) {
 // A row's bits depend neither on the other tiles nor on the other rows of its tile.
 TEST_F(AttentionTest, ATileAloneHasTheBitsOfTheTileInABatch) {
   const TileShape tile = {
-      .context_rows = 500, .paths = 32, .capacity = 9, .visible_target = 9, .visible_buffer = 9};
+      .context_rows = 500, .paths = 32, .capacity = 9, .visible_query = 9, .visible_buffer = 9};
   const TileProblem alone({.tiles = {tile}}, 8);
   const TileProblem among({.tiles = {tile, {.context_rows = 40}, {.context_rows = 900}}}, 8);
   for (KvSplit split : {KvSplit::kSingle, KvSplit::kSplit}) {

@@ -30,29 +30,29 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Row of a path's target in its tile; the buffer token's is 8 rows below.
+// The row in its tile of the token of a path's query row; the buffer token's is 8 rows below.
 int TargetRow(int path) { return path / 8 * 16 + path % 8; }
 
 class EmbedTest : public DeviceTest {};
 
 TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
   constexpr int kWidth = 40;
-  constexpr int kTargets = 6;
+  constexpr int kQueryRows = 6;
   constexpr int kPaths = 11;
   constexpr int kBufferPositions = 3;  // K: the token at position 4 wraps to 1
-  const std::vector<float> encodings = RandomTensor(kTargets * kWidth, 1);
+  const std::vector<float> encodings = RandomTensor(kQueryRows * kWidth, 1);
   const std::vector<float> offsets = RandomTensor((2 + kBufferPositions) * kWidth, 2);
   const std::vector<float> y_weight = RandomTensor(kWidth, 3);
-  const std::vector<float> values = RandomTensor(kTargets * kPaths, 4);
+  const std::vector<float> values = RandomTensor(kQueryRows * kPaths, 4);
   std::vector<int32_t> order;
-  for (int i = 0; i < kPaths * kTargets; ++i) order.push_back(i * 5 / 3 % kTargets);
+  for (int i = 0; i < kPaths * kQueryRows; ++i) order.push_back(i * 5 / 3 % kQueryRows);
   const DeviceArray<float> d_encodings(encodings), d_offsets(offsets), d_y(y_weight), d_v(values);
   const DeviceArray<int32_t> d_order(order);
   const PathTile path = {.encodings = d_encodings.data(),
                          .order = d_order.data(),
                          .values = d_v.data(),
                          .paths = kPaths,
-                         .targets = kTargets,
+                         .query_rows = kQueryRows,
                          .position = 5,
                          .token_position = 4};
   PathTile given_order = path;
@@ -83,8 +83,8 @@ TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
         for (int c = 0; c < kWidth; ++c) {
           row[c] = 0;
           if (p >= kPaths || position < 0) continue;
-          const int target = tile == 1 ? position : order[p * kTargets + position];
-          row[c] = encodings[target * kWidth + c] + offsets[(token ? 2 + 1 : 0) * kWidth + c];
+          const int query_row = tile == 1 ? position : order[p * kQueryRows + position];
+          row[c] = encodings[query_row * kWidth + c] + offsets[(token ? 2 + 1 : 0) * kWidth + c];
           if (token) row[c] += values[position * kPaths + p] * y_weight[c];
         }
       }
@@ -170,7 +170,7 @@ class HeadProblem {
             .std_max = 1.5f};
   }
 
-  // The same head in its unfused form: W1 z is in memory, of all rows or of the targets of paths.
+  // The same head in its unfused form: W1 z is in memory, for all rows or the query rows.
   UnfusedHeadParams WideParams(const DeviceArray<Tile>& tiles, bool of_paths) {
     const int padded = (shape_.hidden + 7) / 8 * 8;
     std::vector<float> h;
@@ -334,7 +334,7 @@ TEST_F(HeadTest, WideDensitiesOfPaths) {
   const PathTile path = {.values = values.data(),
                          .emitted_densities = densities.data(),
                          .paths = kPaths,
-                         .targets = 1};
+                         .query_rows = 1};
   const DeviceArray<PathTile> paths(std::vector<PathTile>{{}, path});
   const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 0}, {.groups = 3}});
   UnfusedHeadParams params = problem.WideParams(tiles, /*of_paths=*/true);
@@ -350,7 +350,7 @@ TEST_F(HeadTest, WideDensitiesOfPaths) {
 
 TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
   constexpr int kPaths = 19;
-  constexpr int kTargets = 4;
+  constexpr int kQueryRows = 4;
   constexpr int kPosition = 2;
   constexpr uint64_t kSeed = 0x123456789abcdef0;
   constexpr uint64_t kFirstPath = 0x1'0000'0005;
@@ -360,12 +360,12 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
         std::pair{ModelShape{.width = 40, .hidden = 70, .components = 75}, false}}) {
     SCOPED_TRACE(testing::Message() << (draw ? "drawn" : "scored") << ", M " << shape.components);
     const HeadProblem problem(shape);
-    const std::vector<float> observed = RandomTensor(kTargets * kPaths, 20);
+    const std::vector<float> observed = RandomTensor(kQueryRows * kPaths, 20);
     const DeviceArray<float> values =
         draw ? DeviceArray<float>(observed.size()) : DeviceArray<float>(observed);
     // Emits positions 1, 2 and 3.
     constexpr int kFirstEmitted = 1;
-    constexpr int kEmitted = (kTargets - kFirstEmitted) * kPaths;
+    constexpr int kEmitted = (kQueryRows - kFirstEmitted) * kPaths;
     const DeviceArray<float> emitted(kEmitted);
     const DeviceArray<double> densities(kEmitted);
     const DeviceArray<float> mixtures(kEmitted * 3 * shape.components);
@@ -376,7 +376,7 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
                            .seed = kSeed,
                            .first_path = kFirstPath,
                            .paths = kPaths,
-                           .targets = kTargets,
+                           .query_rows = kQueryRows,
                            .position = kPosition,
                            .first_emitted = kFirstEmitted,
                            .draw = draw ? 1 : 0};
@@ -412,20 +412,20 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
 }
 
 TEST_F(HeadTest, AdvancePositionCountsAndStops) {
-  // A tile at the first position, one whose last step this is, one at its last target, an idle one.
+  // A tile at the first position, one whose last step this is, one at its last row, an idle one.
   const DeviceArray<Tile> tiles(
       std::vector<Tile>{{.groups = 2}, {.groups = 3}, {.groups = 1}, {.groups = 0}});
   const DeviceArray<PathTile> paths(
-      std::vector<PathTile>{{.targets = 9, .steps_left = 5},
-                            {.targets = 9, .position = 4, .token_position = 3, .steps_left = 1},
-                            {.targets = 9, .position = 8, .token_position = 7, .steps_left = 5},
-                            {.targets = 9, .position = 1, .steps_left = 5}});
+      std::vector<PathTile>{{.query_rows = 9, .steps_left = 5},
+                            {.query_rows = 9, .position = 4, .token_position = 3, .steps_left = 1},
+                            {.query_rows = 9, .position = 8, .token_position = 7, .steps_left = 5},
+                            {.query_rows = 9, .position = 1, .steps_left = 5}});
   ExpectSuccess(LaunchAdvancePosition({tiles.data(), paths.data(), 4}, stream_), "counting");
   const std::vector<Tile> after = tiles.ToHost(stream_);
   const std::vector<PathTile> paths_after = paths.ToHost(stream_);
   EXPECT_EQ(after[0].groups, 2);
   EXPECT_EQ(after[0].append_position, 0);
-  EXPECT_EQ(after[0].visible_target, 1);
+  EXPECT_EQ(after[0].visible_query, 1);
   EXPECT_EQ(after[0].visible_buffer, 1);
   EXPECT_EQ(paths_after[0].position, 1);
   EXPECT_EQ(paths_after[0].token_position, 0);

@@ -34,9 +34,9 @@ struct RowResult {
   Vector qkv;  // [q | K | V]
 };
 
-// Four tiles: one that encodes 50 rows of a context, paths in two groups, targets to predict, and
-// one that is idle. Contexts have different numbers of splits, some without a key, and one has no
-// rows.
+// Four tiles: one that encodes 50 rows of a context, paths in two groups, query rows to predict,
+// and one that is idle. Contexts have different numbers of splits, some without a key, and one has
+// no rows.
 class LayerProblem {
  public:
   static constexpr int kTiles = 4;

@@ -102,7 +102,7 @@ TEST_F(UnfusedRowsTest, WithoutANormRowsAreRoundedAndStay) {
   EXPECT_EQ(z.ToHost(stream_), rounded);
 }
 
-// Three parts that give a row back to 2^-16, in the order of the tile's rows or of its targets.
+// Three parts that give a row back to 2^-16, in the order of the tile's rows or of its query rows.
 TEST_F(UnfusedRowsTest, HeadPartsAreTheNormalizedRowsThatHaveAHead) {
   constexpr int kTiles = 2;
   constexpr int kWidth = 136;
@@ -236,7 +236,7 @@ TEST_F(UnfusedRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
                                            .groups = 3,
                                            .paths = 20,
                                            .capacity = 9,
-                                           .visible_target = 8,
+                                           .visible_query = 8,
                                            .visible_buffer = 9},
                                           {.context_rows = 70, .groups = 0}}};
     const TileProblem problem(shape, 3);

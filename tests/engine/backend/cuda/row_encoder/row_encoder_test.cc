@@ -96,12 +96,13 @@ class CudaRowEncoderTest : public under_test::BackendTest {
   static double WorstError(const Model& model, int64_t context_rows, int64_t rows,
                            int64_t features) {
     const FeatureMatrix context = MakeFeatures(context_rows, features, 1);
-    const FeatureMatrix targets = MakeFeatures(rows, features, 2);
+    const FeatureMatrix query_rows = MakeFeatures(rows, features, 2);
     const std::vector<float> y = MakeValues(context_rows, 3);
     LoadedEncoder encoder(model);
-    const std::vector<float> encodings = encoder.Encode(*encoder.Fit(context, y), targets, 0, rows);
+    const std::vector<float> encodings =
+        encoder.Encode(*encoder.Fit(context, y), query_rows, 0, rows);
     double worst = 0;
-    const reference::Rows expected = reference::EncodeRows(model, context, y, targets);
+    const reference::Rows expected = reference::EncodeRows(model, context, y, query_rows);
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t d = 0; d < model.config.d_model; ++d) {
         const double error = encodings[row * model.config.d_model + d] - expected[row][d];

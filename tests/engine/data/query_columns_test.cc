@@ -1,4 +1,4 @@
-#include "engine/data/target_columns.h"
+#include "engine/data/query_columns.h"
 
 #include <cmath>
 #include <string>
@@ -22,69 +22,69 @@ void ExpectRefused(std::vector<Column> columns, const std::string& field,
                    const std::string& message) {
   Table table;
   table.columns = std::move(columns);
-  const absl::Status status = MatchTargets(kContext, table).status();
+  const absl::Status status = MatchQueryRows(kContext, table).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ErrorField(status), field);
   EXPECT_THAT(status.message(), HasSubstr(message));
 }
 
-TEST(TargetColumnsTest, MatchedByNameInTheContextsOrder) {
+TEST(QueryColumnsTest, MatchedByNameInTheContextsOrder) {
   Table table;
   table.columns = {Categories("city", {"Rome"}, {0, kMissingCode}),
                    Numbers("age", {1, std::nan("")})};
-  const auto matched = MatchTargets(kContext, table);
+  const auto matched = MatchQueryRows(kContext, table);
   ASSERT_TRUE(matched.ok()) << matched.status();
   EXPECT_THAT(*matched, ElementsAre(&table.columns[1], &table.columns[0]));
 }
 
-TEST(TargetColumnsTest, NamesThatLookEqualAreEqual) {
+TEST(QueryColumnsTest, NamesThatLookEqualAreEqual) {
   const FeatureColumns context({{"Gr\u00F6\u00DFe", ColumnType::kNumeric},
                                 {"a b", ColumnType::kNumeric},
                                 {"a  b", ColumnType::kNumeric}});
   Table table;
   table.columns = {Numbers("a  b", {1}), Numbers("Gro\u0308\u00DFe\u00A0", {2}),
                    Numbers("a b", {3})};
-  const auto matched = MatchTargets(context, table);
+  const auto matched = MatchQueryRows(context, table);
   ASSERT_TRUE(matched.ok()) << matched.status();
   EXPECT_THAT(*matched, ElementsAre(&table.columns[1], &table.columns[2], &table.columns[0]));
 }
 
-TEST(TargetColumnsTest, RefusesOtherColumns) {
+TEST(QueryColumnsTest, RefusesOtherColumns) {
   const Column age = Numbers("age", {1, 2});
   const Column city = Categories("city", {"Rome"}, {0, 0});
-  ExpectRefused({}, "targets.columns", "\"age\" is missing");
-  ExpectRefused({age}, "targets.columns",
+  ExpectRefused({}, "rows.columns", "\"age\" is missing");
+  ExpectRefused({age}, "rows.columns",
                 "the column \"city\" is missing; the context's feature columns are \"age\" "
                 "(numeric), \"city\" (categorical)");
-  ExpectRefused({age, city, Numbers("extra", {1, 2})}, "targets.columns[\"extra\"]",
+  ExpectRefused({age, city, Numbers("extra", {1, 2})}, "rows.columns[\"extra\"]",
                 "is not a feature column of the context");
-  ExpectRefused({age, city, Numbers("y", {1, 2})}, "targets.columns[\"y\"]",
+  ExpectRefused({age, city, Numbers("y", {1, 2})}, "rows.columns[\"y\"]",
                 "is not a feature column of the context");
-  ExpectRefused({age, city, age}, "targets.columns", "two columns have the name \"age\"");
-  ExpectRefused({age, Numbers("city", {1, 2})}, "targets.columns[\"city\"]",
+  ExpectRefused({age, city, age}, "rows.columns", "two columns have the name \"age\"");
+  ExpectRefused({age, Numbers("city", {1, 2})}, "rows.columns[\"city\"]",
                 "is numeric but categorical in the context");
-  ExpectRefused({Categories("age", {"1"}, {0, 0}), city}, "targets.columns[\"age\"]",
+  ExpectRefused({Categories("age", {"1"}, {0, 0}), city}, "rows.columns[\"age\"]",
                 "is categorical but numeric in the context");
 }
 
-TEST(TargetColumnsTest, RefusesBadCells) {
+TEST(QueryColumnsTest, RefusesBadCells) {
   const Column age = Numbers("age", {1, 2});
   const Column city = Categories("city", {"Rome"}, {0, 0});
-  ExpectRefused({Numbers("age", {1}), city}, "targets.columns[\"city\"].categorical.codes",
+  ExpectRefused({Numbers("age", {1}), city}, "rows.columns[\"city\"].categorical.codes",
                 "has 2 cells, but the table has 1 rows");
-  ExpectRefused({Numbers("age", {}), Categories("city", {}, {})}, "targets", "at least one row");
-  ExpectRefused({Numbers("age", {1, INFINITY}), city}, "targets.columns[\"age\"].numeric.values[1]",
+  ExpectRefused({Numbers("age", {}), Categories("city", {}, {})}, "rows", "at least one row");
+  ExpectRefused({Numbers("age", {1, INFINITY}), city}, "rows.columns[\"age\"].numeric.values[1]",
                 "infinite");
   ExpectRefused({age, Categories("city", {"Rome"}, {0, 1})},
-                "targets.columns[\"city\"].categorical.codes[1]", "is 1");
+                "rows.columns[\"city\"].categorical.codes[1]", "is 1");
 }
 
-TEST(TargetColumnsTest, LongListsOfColumnsAreCutShort) {
+TEST(QueryColumnsTest, LongListsOfColumnsAreCutShort) {
   std::vector<std::string> names;
   for (int i = 0; i < 100; ++i) names.push_back(absl::StrCat("f", i));
   std::vector<FeatureColumn> context;
   for (const std::string& name : names) context.push_back({name});
-  EXPECT_THAT(MatchTargets(FeatureColumns(std::move(context)), Table()).status().message(),
+  EXPECT_THAT(MatchQueryRows(FeatureColumns(std::move(context)), Table()).status().message(),
               HasSubstr("\"f7\" (numeric) and 92 more"));
 }
 

@@ -1,6 +1,6 @@
 // Encodes the query rows of a request.
-#ifndef CHORALE_ENGINE_BACKEND_CUDA_TARGETS_WORK_H_
-#define CHORALE_ENGINE_BACKEND_CUDA_TARGETS_WORK_H_
+#ifndef CHORALE_ENGINE_BACKEND_CUDA_QUERY_ROWS_WORK_H_
+#define CHORALE_ENGINE_BACKEND_CUDA_QUERY_ROWS_WORK_H_
 
 #include <cstdint>
 #include <memory>
@@ -14,9 +14,9 @@
 namespace chorale::cuda {
 
 // The encodings of the query rows, [T, D] f32 in the buffer pool.
-class EncodedTargets : public chorale::EncodedRows {
+class EncodedQueryRows : public chorale::EncodedRows {
  public:
-  EncodedTargets(int64_t rows, const float* encodings) : rows_(rows), encodings_(encodings) {}
+  EncodedQueryRows(int64_t rows, const float* encodings) : rows_(rows), encodings_(encodings) {}
   int64_t rows() const override { return rows_; }
   const float* encodings() const { return encodings_; }
 
@@ -25,13 +25,13 @@ class EncodedTargets : public chorale::EncodedRows {
   const float* const encodings_;
 };
 
-const EncodedTargets& AsEncodedTargets(const chorale::EncodedRows& rows);
+const EncodedQueryRows& AsEncodedQueryRows(const chorale::EncodedRows& rows);
 
 // Thread contract: engine thread only.
-class EncodeTargetsWork : public chorale::RowsWork, public Launchable {
+class EncodeQueryRowsWork : public chorale::RowsWork, public Launchable {
  public:
-  EncodeTargetsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features,
-                    PoolRange buffer, Device& device);
+  EncodeQueryRowsWork(std::shared_ptr<const ResidentContext> context, FeatureMatrix features,
+                      PoolRange buffer, Device& device);
 
   bool done() const override { return schedule_.done(); }
   double next_step_flops() const override { return schedule_.next_step_flops(); }
@@ -49,4 +49,4 @@ class EncodeTargetsWork : public chorale::RowsWork, public Launchable {
 
 }  // namespace chorale::cuda
 
-#endif  // CHORALE_ENGINE_BACKEND_CUDA_TARGETS_WORK_H_
+#endif  // CHORALE_ENGINE_BACKEND_CUDA_QUERY_ROWS_WORK_H_

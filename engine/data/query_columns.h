@@ -1,6 +1,6 @@
 // Matches the columns of a request's query rows with the feature columns of its context.
-#ifndef CHORALE_ENGINE_DATA_TARGET_COLUMNS_H_
-#define CHORALE_ENGINE_DATA_TARGET_COLUMNS_H_
+#ifndef CHORALE_ENGINE_DATA_QUERY_COLUMNS_H_
+#define CHORALE_ENGINE_DATA_QUERY_COLUMNS_H_
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 namespace chorale {
 
 // The name of a request's table in the public API; errors begin with it.
-inline constexpr absl::string_view kTargetTable = "targets";
+inline constexpr absl::string_view kQueryTable = "rows";
 
 struct FeatureColumn {
   std::string name;
@@ -41,13 +41,13 @@ class FeatureColumns {
   absl::flat_hash_map<std::string, size_t> by_normal_text_;
 };
 
-// Returns the columns of `targets` in the context's order. Columns may be in any order and are
+// Returns the columns of `query_rows` in the context's order. Columns may be in any order and are
 // matched by name; names with equal normal forms are equal. Returns InvalidArgument, with the
 // column and the expected columns or values, for missing and extra columns, a table without rows,
 // and a column of the wrong type, of another length, with infinities or with codes out of range.
-absl::StatusOr<std::vector<const Column*>> MatchTargets(const FeatureColumns& context,
-                                                        const Table& targets);
+absl::StatusOr<std::vector<const Column*>> MatchQueryRows(const FeatureColumns& context,
+                                                          const Table& query_rows);
 
 }  // namespace chorale
 
-#endif  // CHORALE_ENGINE_DATA_TARGET_COLUMNS_H_
+#endif  // CHORALE_ENGINE_DATA_QUERY_COLUMNS_H_

@@ -1,4 +1,4 @@
-#include "engine/data/target_columns.h"
+#include "engine/data/query_columns.h"
 
 #include <algorithm>
 #include <optional>
@@ -32,33 +32,32 @@ std::string ExpectedColumns(const std::vector<FeatureColumn>& columns) {
 }
 
 absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(const FeatureColumns& index,
-                                                              const Table& targets) {
+                                                              const Table& query_rows) {
   const std::vector<FeatureColumn>& context = index.columns();
   std::vector<const Column*> matched(context.size(), nullptr);
-  for (const Column& column : targets.columns) {
+  for (const Column& column : query_rows.columns) {
     const std::optional<size_t> found = index.Find(column.name);
     if (!found.has_value()) {
       return InvalidField(
-          ColumnPath(kTargetTable, column.name),
+          ColumnPath(kQueryTable, column.name),
           absl::StrCat("is not a feature column of the context; ", ExpectedColumns(context)));
     }
     const ColumnType expected = context[*found].type;
     if (column.type != expected && !context[*found].left_out) {
-      return InvalidField(ColumnPath(kTargetTable, column.name),
+      return InvalidField(ColumnPath(kQueryTable, column.name),
                           absl::StrCat("is ", TypeName(column.type), " but ", TypeName(expected),
                                        " in the context"));
     }
     if (matched[*found] != nullptr) {
-      return InvalidField("targets.columns",
+      return InvalidField("rows.columns",
                           absl::StrCat("two columns have the name ", QuoteName(column.name)));
     }
     matched[*found] = &column;
   }
   for (size_t i = 0; i < context.size(); ++i) {
     if (matched[i] == nullptr) {
-      return InvalidField("targets.columns",
-                          absl::StrCat("the column ", QuoteName(context[i].name), " is missing; ",
-                                       ExpectedColumns(context)));
+      return InvalidField("rows.columns", absl::StrCat("the column ", QuoteName(context[i].name),
+                                                       " is missing; ", ExpectedColumns(context)));
     }
   }
   return matched;
@@ -86,13 +85,13 @@ std::optional<size_t> FeatureColumns::Find(const std::string& name) const {
   return first;
 }
 
-absl::StatusOr<std::vector<const Column*>> MatchTargets(const FeatureColumns& context,
-                                                        const Table& targets) {
-  ASSIGN_OR_RETURN(std::vector<const Column*> matched, MatchNamesAndTypes(context, targets));
-  const int64_t rows = targets.rows();
-  if (rows == 0) return InvalidField(kTargetTable, "needs at least one row");
+absl::StatusOr<std::vector<const Column*>> MatchQueryRows(const FeatureColumns& context,
+                                                          const Table& query_rows) {
+  ASSIGN_OR_RETURN(std::vector<const Column*> matched, MatchNamesAndTypes(context, query_rows));
+  const int64_t rows = query_rows.rows();
+  if (rows == 0) return InvalidField(kQueryTable, "needs at least one row");
   for (const Column* column : matched) {
-    RETURN_IF_ERROR(ValidateColumnCells(kTargetTable, *column, rows, NoLimits()));
+    RETURN_IF_ERROR(ValidateColumnCells(kQueryTable, *column, rows, NoLimits()));
   }
   return matched;
 }

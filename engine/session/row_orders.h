@@ -1,6 +1,6 @@
 // Random orders of the query rows, and the average of densities over them.
-#ifndef CHORALE_ENGINE_SESSION_TARGET_ORDERS_H_
-#define CHORALE_ENGINE_SESSION_TARGET_ORDERS_H_
+#ifndef CHORALE_ENGINE_SESSION_ROW_ORDERS_H_
+#define CHORALE_ENGINE_SESSION_ROW_ORDERS_H_
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,8 @@
 namespace chorale {
 
 // Returns the orders of paths [first_path, first_path + paths), as [paths, T].
-std::vector<int32_t> DrawOrders(uint64_t seed, int64_t first_path, int64_t paths, int64_t targets);
+std::vector<int32_t> DrawOrders(uint64_t seed, int64_t first_path, int64_t paths,
+                                int64_t query_rows);
 
 struct OrderAverage {
   double log_mean = 0;        // log of the mean density
@@ -25,4 +26,4 @@ OrderAverage AverageOverOrders(absl::Span<const double> log_densities);
 
 }  // namespace chorale
 
-#endif  // CHORALE_ENGINE_SESSION_TARGET_ORDERS_H_
+#endif  // CHORALE_ENGINE_SESSION_ROW_ORDERS_H_

@@ -1,4 +1,4 @@
-#include "engine/session/target_orders.h"
+#include "engine/session/row_orders.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace chorale {
 namespace {
 
-TEST(TargetOrdersTest, EveryPathHasItsOwnPermutationWhereverTilesBegin) {
+TEST(RowOrdersTest, EveryPathHasItsOwnPermutationWhereverTilesBegin) {
   const auto all = DrawOrders(5, 0, 10, 7);
   const auto part = DrawOrders(5, 4, 3, 7);
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 4 * 7));

@@ -1,4 +1,4 @@
-#include "engine/session/target_orders.h"
+#include "engine/session/row_orders.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,12 @@
 
 namespace chorale {
 
-std::vector<int32_t> DrawOrders(uint64_t seed, int64_t first_path, int64_t paths, int64_t targets) {
-  std::vector<int32_t> orders(paths * targets);
+std::vector<int32_t> DrawOrders(uint64_t seed, int64_t first_path, int64_t paths,
+                                int64_t query_rows) {
+  std::vector<int32_t> orders(paths * query_rows);
   for (int64_t p = 0; p < paths; ++p) {
-    kernels::DrawOrder(seed, static_cast<uint64_t>(first_path + p), targets, &orders[p * targets]);
+    kernels::DrawOrder(seed, static_cast<uint64_t>(first_path + p), query_rows,
+                       &orders[p * query_rows]);
   }
   return orders;
 }

@@ -1,4 +1,4 @@
-#include "engine/backend/cuda/targets_work.h"
+#include "engine/backend/cuda/query_rows_work.h"
 
 #include <utility>
 
@@ -13,14 +13,14 @@ constexpr int64_t kRowsPerStep = 1'024;
 
 }  // namespace
 
-const EncodedTargets& AsEncodedTargets(const chorale::EncodedRows& rows) {
-  const auto* cuda_rows = dynamic_cast<const EncodedTargets*>(&rows);
+const EncodedQueryRows& AsEncodedQueryRows(const chorale::EncodedRows& rows) {
+  const auto* cuda_rows = dynamic_cast<const EncodedQueryRows*>(&rows);
   Require(cuda_rows != nullptr, "the rows belong to the GPU backend");
   return *cuda_rows;
 }
 
-EncodeTargetsWork::EncodeTargetsWork(std::shared_ptr<const ResidentContext> context,
-                                     FeatureMatrix features, PoolRange buffer, Device& device)
+EncodeQueryRowsWork::EncodeQueryRowsWork(std::shared_ptr<const ResidentContext> context,
+                                         FeatureMatrix features, PoolRange buffer, Device& device)
     : context_(std::move(context)),
       model_(AsDeviceModel(*context_->model)),
       features_(std::move(features)),
@@ -31,12 +31,12 @@ EncodeTargetsWork::EncodeTargetsWork(std::shared_ptr<const ResidentContext> cont
   Require(buffer.bytes >= RowsBytes(model_.shape(), features_.rows), "the range holds the rows");
 }
 
-std::shared_ptr<const chorale::EncodedRows> EncodeTargetsWork::TakeRows() {
+std::shared_ptr<const chorale::EncodedRows> EncodeQueryRowsWork::TakeRows() {
   Require(done(), "the rows are encoded");
-  return std::make_shared<EncodedTargets>(features_.rows, encodings_);
+  return std::make_shared<EncodedQueryRows>(features_.rows, encodings_);
 }
 
-void EncodeTargetsWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
+void EncodeQueryRowsWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const int64_t width = model_.shape().width;
   const int64_t tasks = schedule_.BeginBatch(max_steps);
   for (int64_t task = 0; task < tasks && launch.device.status().ok(); ++task) {
