@@ -21,7 +21,6 @@ LONGER = {
     'tests/bench/baselines/torch_decode_cpu.py': 403,
     'tests/client/cli/command_line_test.cc': 501,
     'tests/client/cpp/fake_service.cc': 468,
-    'tests/client/python/connection_test.py': 419,
     'tests/client/python/serving_test.py': 513,
     'tests/client/python/sklearn_test.py': 422,
     'tests/client/python/tables_test.py': 505,

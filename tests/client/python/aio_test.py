@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import pickle
 import re
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -269,6 +270,56 @@ def test_a_closed_client_says_so(fake: FakeChorale) -> None:
                 chorale_client.FailedPreconditionError, match="this client was closed"
             ):
                 await call
+
+    with_client(fake, use)
+
+
+@pytest.mark.parametrize("method", ["WarmContext", "Sample"])
+def test_closing_the_client_ends_its_calls(fake: FakeChorale, method: str) -> None:
+    fake.context()
+    hang = Hang()
+    fake.answers[method].append([hang] if method == "Sample" else hang)
+
+    async def use(client: aio.Client) -> None:
+        context = await client.context("houses")
+        call = context.warm() if method == "WarmContext" else context.sample(ROWS)
+        task = asyncio.ensure_future(call)
+        await asyncio.to_thread(hang.begun.wait)
+        await client.close()
+        with pytest.raises(chorale_client.FailedPreconditionError, match="this client was closed"):
+            await task
+
+    with_client(fake, use)
+    assert len(fake.requests(method)) == 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="a task cannot be asked")
+def test_a_cancelled_task_stays_cancelled_when_its_client_is_closed(fake: FakeChorale) -> None:
+    fake.context()
+    hang = Hang()
+    fake.answers["WarmContext"].append(hang)
+
+    async def use(client: aio.Client) -> None:
+        context = await client.context("houses")
+        task = asyncio.ensure_future(context.warm())
+        await asyncio.to_thread(hang.begun.wait)
+        task.cancel()
+        await client.close()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with_client(fake, use)
+
+
+def test_a_registration_ends_with_the_error_of_its_progress_function(fake: FakeChorale) -> None:
+    fake.answers["RegisterContext"].append(pb.RegisterContextResponse())
+
+    def fail(done: int, total: int) -> None:
+        raise LookupError(f"{done} of {total}")
+
+    async def use(client: aio.Client) -> None:
+        with pytest.raises(LookupError, match="2 of 2"):
+            await client.register({"y": [1, 2]}, target="y", progress=fail)
 
     with_client(fake, use)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
-import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +16,7 @@ import grpc
 import pytest
 from chorale_client import _channel
 from chorale_client._v1 import chorale_pb2 as pb
-from fake_chorale import Failure, FakeChorale, Hang, block, blocks, summary
+from fake_chorale import Failure, FakeChorale, block, blocks, summary
 
 ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60]}
 UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "starting")
@@ -324,51 +322,6 @@ def test_a_stream_is_tried_again_only_before_its_first_block(
     assert len(fake.requests("Sample")) == 3
 
 
-# ---- Cancellation --------------------------------------------------------------------------
-
-
-def test_closing_a_stream_cancels_the_call(
-    fake: FakeChorale, client: chorale_client.Client
-) -> None:
-    fake.context()
-    context = client.context("houses")
-    hang = Hang()
-    fake.answers["Sample"].append([blocks(block(0, 0, [[1.0, 2.0]])), hang])
-    stream = context.stream(ROWS, paths=2)
-    assert next(stream).values.tolist() == [[1.0, 2.0]]
-    hang.begun.wait()
-    assert not hang.cancelled.is_set()
-    stream.close()
-    hang.cancelled.wait()
-
-
-def test_a_call_that_takes_too_long_ends(fake: FakeChorale, client: chorale_client.Client) -> None:
-    fake.answers["GetContext"].append(Hang())
-    with pytest.raises(TimeoutError, match="no complete response within 0.2 s"):
-        client.context("houses", timeout=0.2)
-
-
-@pytest.mark.parametrize("method", ["WarmContext", "Sample"])
-def test_ctrl_c_cancels_the_call(
-    fake: FakeChorale, client: chorale_client.Client, method: str
-) -> None:
-    fake.context()
-    context = client.context("houses")
-    hang = Hang()
-    fake.answers[method].append([hang] if method == "Sample" else hang)
-
-    def interrupt() -> None:
-        hang.begun.wait()
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        context.warm() if method == "WarmContext" else context.sample(ROWS)
-    thread.join()
-    hang.cancelled.wait()
-
-
 # ---- Processes -----------------------------------------------------------------------------
 
 
@@ -392,15 +345,6 @@ def test_contexts_travel_to_worker_processes(
     )
     assert (worker.stdout, worker.stderr) == (b"price\n", b"")
     assert len(fake.requests("GetContext")) == 3
-
-
-def test_a_closed_client_says_so(fake: FakeChorale) -> None:
-    fake.context()
-    with chorale_client.connect(fake.address) as client:
-        context = client.context("houses")
-    for call in (client.models, lambda: context.sample(ROWS, paths=1)):
-        with pytest.raises(chorale_client.FailedPreconditionError, match="this client was closed"):
-            call()
 
 
 def test_a_forked_process_is_told_to_connect_itself(fake: FakeChorale) -> None:

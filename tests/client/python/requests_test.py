@@ -55,7 +55,7 @@ def test_seeds() -> None:
     assert request(seed=1).seed == 1
     assert request(seed=np.int64(9)).seed == 9
     assert request(seed=0).HasField("seed")
-    for wrong in (-1, 1.5, 2**64, True):
+    for wrong in (-1, 1.5, 2**64, True, "x", float("nan"), float("inf"), [1, 2]):
         with pytest.raises(chorale_client.InvalidArgumentError, match="^seed: "):
             request(seed=wrong)
 
@@ -66,7 +66,7 @@ def test_options_of_samples() -> None:
     assert given.order == given.ORDER_GIVEN
     assert request(order="random").order == given.ORDER_RANDOM_PER_PATH
     assert request(wrap=True).beyond_buffer == 1
-    for field, wrong in (("paths", 0), ("paths", 2.5), ("order", "sorted")):
+    for field, wrong in (("paths", 0), ("paths", 2.5), ("paths", None), ("order", "sorted")):
         with pytest.raises(chorale_client.InvalidArgumentError) as caught:
             request(**{field: wrong})
         assert caught.value.field == field
@@ -86,3 +86,8 @@ def test_probabilities() -> None:
     for wrong in (0, 1, -0.1, float("nan")):
         with pytest.raises(chorale_client.InvalidArgumentError, match="must be between 0 and 1"):
             _requests.probabilities([0.5, wrong])
+    texts_and_shapes: list[Any] = ["a", ["a"], [[0.1, 0.2]], {}]
+    for malformed in texts_and_shapes:
+        with pytest.raises(chorale_client.InvalidArgumentError, match="^quantiles: ") as caught:
+            _requests.probabilities(malformed)
+        assert caught.value.field == "quantiles"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator
 from typing import Any, ClassVar
 
 import grpc.aio
 
-from chorale_client._channel import read_error
 from chorale_client._connection import Connection
 from chorale_client._sampling import SampleCall
 from chorale_client._wire import SampleMessage
@@ -23,7 +23,18 @@ class AsyncioConnection(Connection):
     _run = Connection._make_all
 
     async def _make(self, method: Any, message: Any, **options: Any) -> Any:
-        return await method(message, **options)
+        try:
+            return await method(message, **options)
+        except asyncio.CancelledError:
+            self._check_not_cancelled_by_close()
+            raise
+
+    def _check_not_cancelled_by_close(self) -> None:
+        """Raises FailedPreconditionError if `close`, not a caller, has cancelled a call."""
+        task = asyncio.current_task()
+        # Before Python 3.11, a task that was cancelled as well cannot be recognised.
+        if sys.version_info < (3, 11) or task is None or not task.cancelling():
+            self._check_usable()
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -34,6 +45,7 @@ class AsyncioConnection(Connection):
         attempts = self._attempts(timeout)
         metadata = self._endpoint.metadata_about(call.context)
         while True:
+            self._check_usable()
             stream = self._sample(call.request, timeout=attempts.remaining(), metadata=metadata)
             begun = False
             try:
@@ -42,7 +54,10 @@ class AsyncioConnection(Connection):
                     yield message
                 return
             except grpc.aio.AioRpcError as error:
-                failure = read_error(error, attempts.timeout)
+                failure = self._failure(error, attempts)
+            except asyncio.CancelledError:
+                self._check_not_cancelled_by_close()
+                raise
             finally:
                 stream.cancel()
             await asyncio.sleep(attempts.delay_or_raise(failure, repeatable=not begun))

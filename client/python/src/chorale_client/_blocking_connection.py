@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import grpc
 
 from chorale_client._calls import Job, Result
-from chorale_client._channel import Endpoint, Settings, read_error
+from chorale_client._channel import Endpoint, Settings
 from chorale_client._connection import Connection
 from chorale_client._errors import FailedPreconditionError
 from chorale_client._interrupts import Uninterrupted
@@ -39,13 +39,20 @@ class BlockingConnection(Connection):
     async def _make(self, method: Any, message: Any, **options: Any) -> Any:
         future: Any = None
         try:
-            with Uninterrupted():
-                future = method.future(message, **options)
+            future = self._begin(method.future, message, **options)
             return future.result()
         except BaseException:  # such as Ctrl-C: the server should stop its work
             if future is not None:
                 future.cancel()
             raise
+
+    def _begin(self, method: Any, message: Any, **options: Any) -> Any:
+        with Uninterrupted():
+            try:
+                return method(message, **options)
+            except ValueError:  # gRPC's error if another thread has just closed the channel
+                self._check_usable()
+                raise
 
     async def _sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -63,19 +70,19 @@ class BlockingConnection(Connection):
         attempts = self._attempts(timeout)
         metadata = self._endpoint.metadata_about(call.context)
         while True:
+            self._check_usable()
             stream: Any = None
             begun = False
             try:
-                with Uninterrupted():
-                    stream = self._sample(
-                        call.request, timeout=attempts.remaining(), metadata=metadata
-                    )
+                stream = self._begin(
+                    self._sample, call.request, timeout=attempts.remaining(), metadata=metadata
+                )
                 for message in stream:
                     begun = True
                     yield message
                 return
             except grpc.RpcError as error:
-                failure = read_error(error, attempts.timeout)
+                failure = self._failure(error, attempts)
             finally:
                 if stream is not None:
                     stream.cancel()

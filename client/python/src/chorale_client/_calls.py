@@ -109,15 +109,24 @@ def register_table(
     )
     if not seasons:
         header.seasons = pb.RegisterContextHeader.SEASONS_OFF
+    raised: list[BaseException] = []
     pieces = list(split_rows(table, MAX_CHUNK_BYTES, MAX_CHUNK_ROWS))
 
     def messages() -> Iterator[Message]:
         yield pb.RegisterContextRequest(header=header)
         for start, end in pieces:
             yield pb.RegisterContextRequest(rows=encode_table(table, start, end, meanings=True))
-            done(end)
+            try:
+                done(end)
+            except BaseException as error:
+                raised.append(error)
+                raise InternalError("progress failed") from error  # gRPC cancels the call
 
-    answer = yield Call("RegisterContext", name, messages)
+    try:
+        answer = yield Call("RegisterContext", name, messages)
+    finally:
+        if raised:  # gRPC's error does not contain it
+            raise raised[0] from raised[0].__cause__
     restore_meanings(answer.context, table)
     return answer.context, (*table.warnings, *read_warnings(answer.warnings))
 

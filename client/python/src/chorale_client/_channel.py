@@ -20,7 +20,7 @@ from chorale_client._errors import (
     UnavailableError,
     from_rpc,
 )
-from chorale_client._retry import Retry
+from chorale_client._retry import Retry, check_timeout
 
 Pem = bytes | str | os.PathLike[str]
 Metadata = tuple[tuple[str, str | bytes], ...]
@@ -73,6 +73,9 @@ class Settings:
     timeout: float
     connect_timeout: float
     retry: Retry
+
+    def __post_init__(self) -> None:
+        check_timeout(self.timeout)
 
 
 @dataclass(frozen=True)

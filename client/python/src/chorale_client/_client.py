@@ -33,7 +33,7 @@ def connect(
         tls: Whether to encrypt the connection, or `Tls` with certificates; None: as in the address.
         token: The token that identifies the caller. The client sends it only over TLS or to this
             machine.
-        timeout: Seconds for each call that does not set a timeout.
+        timeout: Seconds for each call that does not set a timeout; above 0, at most 1e9.
         connect_timeout: Seconds to wait for a server that does not accept connections yet.
         retry: How to retry calls that fail with a transient error; None: the defaults of `Retry`.
 
@@ -43,7 +43,7 @@ def connect(
     Raises:
         UnavailableError: No server answers.
         UnauthenticatedError: The server's certificate is not trusted.
-        InvalidArgumentError: The address or the token is invalid.
+        InvalidArgumentError: The address, the token or the timeout is invalid.
 
     Examples:
         >>> with chorale_client.connect("127.0.0.1:50051") as client:
@@ -97,7 +97,8 @@ class Client(BlockingConnection):
             seasons: Whether the server searches for a season of the target. If it finds one, the
                 model gets the phase as an additional feature, and `Context.warnings` has an entry.
                 This choice is part of the content.
-            progress: See `Context.sample`.
+            progress: See `Context.sample`. The blocking client calls a function on another thread.
+                If the function raises an exception, the call ends with that exception.
             timeout: Seconds; None: the client's timeout.
 
         Returns:
@@ -154,7 +155,10 @@ class Client(BlockingConnection):
         self._run(_calls.delete(name), timeout)
 
     def close(self) -> None:
-        """Closes the connection and cancels the calls in flight."""
+        """Closes the connection and cancels the calls in flight.
+
+        These calls raise `FailedPreconditionError`.
+        """
         self._closed = True
         if self._process == os.getpid():
             for channel in self._channels:

@@ -16,8 +16,8 @@ from chorale_client._channel import (
     Settings,
     read_error,
 )
-from chorale_client._errors import FailedPreconditionError
-from chorale_client._retry import Attempts
+from chorale_client._errors import ChoraleError, FailedPreconditionError
+from chorale_client._retry import Attempts, check_timeout
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._v1 import chorale_pb2_grpc as rpc
 from chorale_client._wire import read_sample_response
@@ -70,7 +70,16 @@ class Connection:
     def _attempts(self, timeout: float | None) -> Attempts:
         """Returns the attempts of a call that begins now."""
         self._check_usable()
-        return Attempts(self._settings.retry, timeout or self._settings.timeout)
+        if timeout is None:
+            timeout = self._settings.timeout
+        check_timeout(timeout)
+        return Attempts(self._settings.retry, timeout)
+
+    def _failure(self, error: grpc.RpcError, attempts: Attempts) -> ChoraleError:
+        """Returns the exception for a failed attempt."""
+        if self._closed:  # gRPC reports a cancellation
+            return FailedPreconditionError(CLOSED)
+        return read_error(error, attempts.timeout)
 
     async def _make(self, method: Any, message: Any, **options: Any) -> Any:
         """Makes a call with a single response, which it returns; raises grpc.RpcError."""
@@ -116,10 +125,11 @@ class Connection:
         method = getattr(self._stub, call.method)
         metadata = self._endpoint.metadata_about(call.context)
         while True:
+            self._check_usable()
             try:
                 return await self._make(
                     method, call.message(), timeout=attempts.remaining(), metadata=metadata
                 )
             except grpc.RpcError as error:
-                failure = read_error(error, attempts.timeout)
+                failure = self._failure(error, attempts)
             await self._sleep(attempts.delay_or_raise(failure, repeatable=call.idempotent))

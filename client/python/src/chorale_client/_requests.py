@@ -215,11 +215,16 @@ def snapping(snap: bool) -> pb.Snapping:
 
 def whole_number(field: str, value: int, least: int) -> int:
     """Returns the value as an int; InvalidArgumentError if it is not an integer, or too small."""
-    if isinstance(value, bool) or int(value) != value or value < least:
+    try:
+        number = int(value)
+        valid = not isinstance(value, bool) and number == value and number >= least
+    except (TypeError, ValueError, OverflowError):  # such as a text, NaN, infinity
+        valid = False
+    if not valid:
         raise InvalidArgumentError(
             f"{field}: {value!r}, must be an integer of at least {least}", fields=[field]
         )
-    return int(value)
+    return number
 
 
 def seed_number(seed: int | None) -> int | None:
@@ -245,10 +250,18 @@ def check_size(size: int) -> None:
 
 def probabilities(quantiles: object) -> list[float]:
     """Returns probabilities as a list; InvalidArgumentError if a value is not a probability."""
-    values = [float(q) for q in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
+    try:
+        values = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"quantiles: {error}", fields=["quantiles"]) from None
+    if values.ndim != 1:
+        raise InvalidArgumentError(
+            f"quantiles: the shape is {values.shape}, must have a single dimension",
+            fields=["quantiles"],
+        )
     for value in values:
         if not 0.0 < value < 1.0:  # or if it is NaN
             raise InvalidArgumentError(
                 f"quantiles: {value:g}, must be between 0 and 1", fields=["quantiles"]
             )
-    return values
+    return [float(value) for value in values]

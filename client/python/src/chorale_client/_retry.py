@@ -7,9 +7,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chorale_client._errors import ChoraleError, ExhaustedError, UnavailableError
+from chorale_client._errors import (
+    ChoraleError,
+    ExhaustedError,
+    InvalidArgumentError,
+    UnavailableError,
+)
 
 _MOST_JITTER = 0.25
+_MAX_TIMEOUT_SECONDS = 1e9  # gRPC ends calls with much longer timeouts immediately
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,21 @@ def delay_after(failed_attempts: int, error: ChoraleError, retry: Retry, jitter:
     if delay is None:
         delay = min(retry.max_delay, retry.first_delay * retry.multiplier ** (failed_attempts - 1))
     return delay * (1.0 + _MOST_JITTER * jitter)
+
+
+def check_timeout(timeout: float) -> None:
+    """Raises InvalidArgumentError if `timeout` is not a valid number of seconds for a call."""
+    try:
+        valid = not isinstance(timeout, bool) and 0.0 < timeout <= _MAX_TIMEOUT_SECONDS
+    except TypeError:
+        valid = False
+    if not valid:
+        raise InvalidArgumentError(
+            f"timeout: {timeout!r}, must be a number of seconds above 0 and at most "
+            f"{_MAX_TIMEOUT_SECONDS:g}",
+            fields=["timeout"],
+            limit=_MAX_TIMEOUT_SECONDS,
+        )
 
 
 class Attempts:

@@ -129,7 +129,10 @@ class Client(AsyncioConnection):
         await self._run(_calls.delete(name), timeout)
 
     async def close(self) -> None:
-        """Closes the connection and cancels the calls in flight."""
+        """Closes the connection and cancels the calls in flight.
+
+        These calls raise `FailedPreconditionError`.
+        """
         self._closed = True
         for channel in self._channels:
             await channel.close(grace=None)
