@@ -171,14 +171,16 @@ absl::Status Server::StartHttp() {
   ASSIGN_OR_RETURN(std::vector<FileDescriptor> sockets,
                    ListenFor("--metrics_address", options_.metrics_address));
   metrics_port_ = LocalPort(sockets.front());
-  auto endpoint = HttpEndpoint::Start(
-      std::move(sockets.front()),
-      {.collectables = {metrics_.registry(),
-                        std::make_shared<StateCollector>([this] { return State(); })},
-       .alive = [this] { return live(); },
-       .ready = [this] { return ready(); }});
-  RETURN_IF_ERROR(endpoint.status());
-  http_endpoint_ = *std::move(endpoint);
+  const HttpEndpoint::Sources sources = {
+      .collectables = {metrics_.registry(),
+                       std::make_shared<StateCollector>([this] { return State(); })},
+      .alive = [this] { return live(); },
+      .ready = [this] { return ready(); }};
+  for (FileDescriptor& socket : sockets) {
+    ASSIGN_OR_RETURN(std::unique_ptr<HttpEndpoint> endpoint,
+                     HttpEndpoint::Start(std::move(socket), sources));
+    http_endpoints_.push_back(std::move(endpoint));
+  }
   return absl::OkStatus();
 }
 
@@ -338,7 +340,7 @@ void Server::CutShort() {
 
 Server::~Server() {
   if (grpc_ != nullptr) Drain(options_.clock->Now());
-  http_endpoint_.reset();  // a scrape uses the engine and the listener
+  http_endpoints_.clear();  // a scrape uses the engine and the listener
   memory_watch_.reset();
   listener_.reset();
   // Destroying the engine may produce replies, so it goes before the executors.

@@ -177,7 +177,7 @@ class Server {
   std::unique_ptr<MemoryWatch> memory_watch_;
   bool drained_ = false;
   int metrics_port_ = 0;
-  std::unique_ptr<HttpEndpoint> http_endpoint_;
+  std::vector<std::unique_ptr<HttpEndpoint>> http_endpoints_;  // one for each address
 };
 
 }  // namespace chorale

@@ -38,6 +38,13 @@ TEST_F(ServerHttpTest, MetricsAreServedFromTheStart) {
   EXPECT_THAT(Get("/"), HasSubstr("/metrics"));
 }
 
+// A name may have an IPv4 and an IPv6 address; the latter comes first.
+TEST_F(ServerHttpTest, EveryAddressOfANameIsServed) {
+  options_.metrics_address = "localhost:0";
+  StartServer();
+  EXPECT_THAT(Get("/healthz"), HasSubstr("200 OK"));
+}
+
 TEST_F(ServerHttpTest, ProbesFollowTheLifeCycle) {
   StartServer();
   EXPECT_THAT(Get("/healthz"), HasSubstr("200 OK"));
