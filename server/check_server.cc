@@ -24,11 +24,13 @@ std::string HealthRequest() {
 }
 constexpr absl::string_view kServing = "\x08\x01";
 
-// The address to call for one to listen on.
+// The address to call for an address to listen on. Both wildcards also accept IPv4, and [::1] may
+// be missing where 127.0.0.1 exists, as in containers without IPv6.
 std::string TargetOf(const std::string& listen_address) {
   absl::string_view port = listen_address;
-  if (absl::ConsumePrefix(&port, "0.0.0.0:")) return absl::StrCat("127.0.0.1:", port);
-  if (absl::ConsumePrefix(&port, "[::]:")) return absl::StrCat("[::1]:", port);
+  if (absl::ConsumePrefix(&port, "0.0.0.0:") || absl::ConsumePrefix(&port, "[::]:")) {
+    return absl::StrCat("127.0.0.1:", port);
+  }
   return listen_address;
 }
 

@@ -253,7 +253,9 @@ TEST_F(ServerTest, CheckAsksWhetherTheServerIsReady) {
   OpenServer();
   EXPECT_EQ(check(address), "");
   // An address to listen on is not always one to call.
-  EXPECT_EQ(check(absl::StrCat("0.0.0.0:", server_->port())), "");
+  for (const char* all : {"0.0.0.0:", "[::]:"}) {
+    EXPECT_EQ(check(absl::StrCat(all, server_->port())), "");
+  }
   EXPECT_THAT(check("127.0.0.1:0"), HasSubstr("cannot check 127.0.0.1:0"));
   server_->AnnounceShutdown();
   EXPECT_THAT(check(address), HasSubstr("is not ready"));
