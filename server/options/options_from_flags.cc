@@ -42,6 +42,10 @@ struct Range {
   int64_t high = std::numeric_limits<int32_t>::max();
 };
 
+// A single client gets half of the memory for unread responses (ReplyMemory), which must suffice
+// for a response of the maximum size: otherwise it would be rejected each time.
+constexpr int64_t kLeastReplies = 2;
+
 // Reads flags into options, and keeps what is wrong.
 class Reader {
  public:
@@ -270,6 +274,8 @@ ProgramOptions OptionsFromFlags(const FlagOrigins& origins, Mistakes* mistakes) 
   ReadTelemetry(&reader, &options.server);
   // The engine does not know protobuf messages, so tell it how large a response may be.
   options.server.limits.max_response_bytes = MaxResponseBytes(options.server.max_message_bytes);
+  options.server.reply_memory_bytes =
+      std::max(options.server.reply_memory_bytes, kLeastReplies * options.server.max_message_bytes);
   options.engine.limits = options.server.limits;
   ReadEngine(&reader, &options.engine);
   ReadLogging(&reader, &options);

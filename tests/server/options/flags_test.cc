@@ -8,6 +8,7 @@
 #include "engine/backend/cuda/device/memory_budget.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/rpc/reply_memory.h"
 
 namespace chorale {
 namespace {
@@ -103,6 +104,14 @@ TEST_F(FlagsTest, EveryPartOfTheMemoryHasItsFlag) {
   EXPECT_EQ(options->engine.gpu_memory_fraction, 0.5);
   EXPECT_EQ(options->engine.host_context_pool_bytes, 6 << 20);
   EXPECT_EQ(options->engine.weights_pool_bytes, int64_t{4096} << 20);
+}
+
+TEST_F(FlagsTest, AResponseOfTheMaximumSizeFitsTheMemoryForResponses) {
+  EXPECT_EQ(Parse({})->server.reply_memory_bytes, ServerOptions().reply_memory_bytes);
+  const absl::StatusOr<ProgramOptions> options = Parse({"--max_message_mib=1024"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  ReplyMemory memory(options->server.reply_memory_bytes);
+  EXPECT_TRUE(memory.TryTake("client", options->server.max_message_bytes));
 }
 
 TEST_F(FlagsTest, TheLibraryForWideModelsIsAFile) {
