@@ -55,7 +55,7 @@ void AddSharedOptions(CLI::App* app, SharedOptions* options) {
       ->capture_default_str();
   app->add_option("--retries", options->retries,
                   "Retries of a call if the server is full or shutting down")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1'000'000))
       ->type_name("N")
       ->capture_default_str();
   app->add_flag("--quiet,-q", options->quiet,

@@ -115,7 +115,7 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
                                  "Draw joint sample paths over query rows", arguments, RunSample);
   AddRowsOptions(command, &arguments->rows);
   command->add_option("--paths", arguments->paths, "Number of joint sample paths")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}))
       ->type_name("B")
       ->capture_default_str();
   AddSeedOption(

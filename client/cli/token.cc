@@ -48,6 +48,7 @@ absl::Status WriteSecret(const std::string& path, const std::string& secret) {
   const int error = errno;
   if (file >= 0) written = close(file) == 0 && written;
   if (written) return absl::OkStatus();
+  if (file >= 0) unlink(path.c_str());
   return absl::InvalidArgumentError(
       absl::StrCat("--to: cannot write '", path, "': ", std::generic_category().message(error)));
 }
@@ -69,7 +70,10 @@ absl::Status RunToken(const TokenOptions& options, Environment* environment) {
         absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now() + absl::Hours(24) * options.days,
                          absl::UTCTimeZone()));
   }
-  return environment->Write([&](std::ostream& out) { out << line << '\n'; });
+  absl::Status status = environment->Write([&](std::ostream& out) { out << line << '\n'; });
+  // Without its line the token is useless, and another attempt requires that the file is absent.
+  if (!status.ok()) unlink(options.file.c_str());
+  return status;
 }
 
 }  // namespace

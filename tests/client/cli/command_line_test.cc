@@ -50,47 +50,6 @@ TEST_F(CommandLineTest, RegisterShowsWhatItFound) {
   EXPECT_THAT(chunks[0].columns(1).categorical().codes(), ElementsAre(0, 1, 0, -1));
 }
 
-TEST_F(CommandLineTest, ATokenIsMadeOnceAndUsedFromItsFile) {
-  const std::vector<std::string> make = {"token", "trainer", "--tenant=acme", "--role=register",
-                                         absl::StrCat("--to=", Path("secret"))};
-  const std::string line = Good(make).out;
-  EXPECT_THAT(line, ::testing::MatchesRegex("trainer [0-9a-f]+ acme register\n"));
-  const std::string secret = Read("secret");
-  EXPECT_GE(secret.size(), 43) << "256 bits";
-  EXPECT_EQ(line.find(secret.substr(0, 20)), std::string::npos);
-  EXPECT_EQ(std::filesystem::status(Path("secret")).permissions(),
-            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  ExpectFailure(make, 2, "--to: cannot write");
-  EXPECT_EQ(Read("secret"), secret);
-  Good({"models", absl::StrCat("--token-file=", Path("secret"))});
-  EXPECT_EQ(server_.service().authorization(),
-            absl::StrCat("Bearer ", secret.substr(0, secret.size() - 1)));
-  Good({"models"});
-  EXPECT_EQ(server_.service().authorization(), "");
-}
-
-TEST_F(CommandLineTest, ATokenThatCannotBeMadeOrReadIsNamed) {
-  ExpectFailure({"token", "A B", "--tenant=acme", "--role=read", "--to=x"}, 2, "NAME");
-  ExpectFailure({"token", "a", "--tenant=../b", "--role=read", "--to=x"}, 2, "--tenant");
-  ExpectFailure({"token", "a", "--tenant=b", "--role=owner", "--to=x"}, 2, "--role");
-  ExpectFailure({"models", "--token-file=/nowhere"}, 2, "--token-file: cannot read");
-  Write("empty", "\n");
-  ExpectFailure({"models", absl::StrCat("--token-file=", Path("empty"))}, 2, "has no token");
-  Write("empty", "");
-  ExpectFailure({"models", absl::StrCat("--token-file=", Path("empty"))}, 2, "has no token");
-  Write("header", "Bearer abc\n");
-  ExpectFailure({"models", absl::StrCat("--token-file=", Path("header"))}, 2,
-                "token: omit the word \"Bearer\"");
-  Write("two", "abc\ndef\n");
-  ExpectFailure({"models", absl::StrCat("--token-file=", Path("two"))}, 2, "has several lines");
-  Write("commented", "\xEF\xBB\xBF# of alice\r\n\r\nabc \r\n");
-  Good({"models", absl::StrCat("--token-file=", Path("commented"))});
-  EXPECT_EQ(server_.service().authorization(), "Bearer abc");
-  Write("secret", "t");
-  ExpectFailure({"models", "--server=10.0.0.1:1", absl::StrCat("--token-file=", Path("secret"))}, 2,
-                "token: not sent to 10.0.0.1:1 without encryption");
-}
-
 TEST_F(CommandLineTest, RegisterNamesAndReadsStandardInput) {
   Write("My Houses (2).csv", kHouses);
   const ProgramResult named = Good({"register", Path("My Houses (2).csv"), "--target", "price"});
@@ -338,7 +297,11 @@ TEST_F(CommandLineTest, UsageErrors) {
   ExpectFailure({}, 2, "A command is required");
   ExpectFailure({"sing"}, 2, "sing");
   ExpectFailure({"sample", "houses"}, 2, "ROWS");
-  ExpectFailure({"sample", "houses", "x.csv", "--paths", "0"}, 2, "--paths");
+  // Numbers beyond these limits would overflow.
+  for (const char* paths : {"0", "9223372036854775807"}) {
+    ExpectFailure({"sample", "houses", "x.csv", "--paths", paths}, 2, "--paths");
+  }
+  ExpectFailure({"ls", "--retries", "2147483647"}, 2, "--retries");
   ExpectFailure({"predict", "houses", "x.csv", "--quantiles", "0.5,1"}, 2,
                 "strictly between 0 and 1");
   ExpectFailure({"ls", "--format", "xml"}, 2, "--format");
