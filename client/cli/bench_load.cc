@@ -12,7 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/require.h"
 #include "base/status_macros.h"
@@ -27,13 +27,13 @@ class Recorder {
   void Start() {
     MutexLock lock(&mutex_);
     counting_ = true;
-    start_ = absl::Now();
+    start_ = Clock::Real()->Now();
   }
 
   BenchResult Stop() {
     MutexLock lock(&mutex_);
     counting_ = false;
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - start_);
+    const double seconds = absl::ToDoubleSeconds(Clock::Real()->Now() - start_);
     result_.calls_per_second = static_cast<double>(result_.call_ms.size()) / seconds;
     result_.values_per_second = static_cast<double>(values_) / seconds;
     std::sort(result_.first_values_ms.begin(), result_.first_values_ms.end());
@@ -104,15 +104,16 @@ class BenchClient {
  private:
   absl::Status CallInTurn() {
     while (!call_.cancellation->cancelled()) {
-      const absl::Time start = absl::Now();
+      const absl::Time start = Clock::Real()->Now();
       absl::Status status = CallOnce(start);
       if (status.ok()) {
-        recorder_->AddCall(absl::Now() - start);
+        recorder_->AddCall(Clock::Real()->Now() - start);
       } else if (IsTransient(status)) {
         // Counts the last attempt; on_retry counted the others. Waits as before a retry.
         recorder_->AddFailedAttempt(status);
-        SleepUntil(absl::Now() + DelayAfter(/*failed_attempts=*/1, status, {}, /*jitter=*/0.0),
-                   {call_.cancellation});
+        SleepUntil(
+            Clock::Real()->Now() + DelayAfter(/*failed_attempts=*/1, status, {}, /*jitter=*/0.0),
+            {call_.cancellation});
       } else {
         return status;
       }
@@ -141,7 +142,8 @@ class BenchClient {
         ->SampleStream(
             context_, input_.queries, {.path_count = load_.paths, .seed = next_seed_++},
             [&](const v1::SampleBlock& block) {
-              if (std::exchange(first, false)) recorder_->AddFirstValues(absl::Now() - start);
+              if (std::exchange(first, false))
+                recorder_->AddFirstValues(Clock::Real()->Now() - start);
               recorder_->AddValues(block.values_size());
               return absl::OkStatus();
             },
@@ -214,9 +216,9 @@ absl::StatusOr<BenchResult> RunBench(const BenchLoad& load, int concurrency,
         absl::StrCat("--concurrency: only ", threads.size(), " of ", concurrency,
                      " threads could be started: ", error.what()));
   }
-  SleepUntil(absl::Now() + load.warm_up, {call.cancellation, &over});
+  SleepUntil(Clock::Real()->Now() + load.warm_up, {call.cancellation, &over});
   recorder.Start();
-  SleepUntil(absl::Now() + load.duration, {call.cancellation, &over});
+  SleepUntil(Clock::Real()->Now() + load.duration, {call.cancellation, &over});
   BenchResult result = recorder.Stop();
   over.Cancel();
   for (std::thread& thread : threads) thread.join();

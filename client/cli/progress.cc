@@ -25,7 +25,7 @@ Progress::~Progress() {
 
 void Progress::Update(int64_t done) {
   if (display_ == Display::kNone) return;
-  const absl::Time now = absl::Now();
+  const absl::Time now = Clock::Real()->Now();
   if (now < next_print_) return;
   const bool terminal = display_ == Display::kTerminal;
   next_print_ = now + (terminal ? kTerminalPeriod : kLinePeriod);

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace chorale::client {
 
@@ -33,7 +33,7 @@ class Progress {
   const std::string unit_;
   const int64_t total_;
   const Display display_;
-  const absl::Time start_ = absl::Now();
+  const absl::Time start_ = Clock::Real()->Now();
   absl::Time next_print_;
   bool printed_ = false;
 };

@@ -26,7 +26,9 @@ bool FitsMetadata(absl::string_view id) {
 
 Call::Call(absl::string_view context_id, const Deadline& deadline, const Cancellation* cancellation)
     : timeout_(deadline.timeout), cancellation_(cancellation) {
-  context_.set_deadline(absl::ToChronoTime(deadline.at));
+  // gRPC takes a time of day, and at once converts it to a time of its own monotonic clock.
+  const absl::Duration left = deadline.at - Clock::Real()->Now();
+  context_.set_deadline(absl::ToChronoTime(absl::Now() + left));
   if (FitsMetadata(context_id)) context_.AddMetadata(kContextMetadata, std::string(context_id));
 }
 

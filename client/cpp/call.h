@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "client/cpp/cancellation.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
@@ -19,9 +19,11 @@ inline constexpr char kContextMetadata[] = "chorale-context";
 
 // When a call ends, and the timeout that the error of a call beyond it names.
 struct Deadline {
-  static Deadline After(absl::Duration timeout) { return {absl::Now() + timeout, timeout}; }
+  static Deadline After(absl::Duration timeout) {
+    return {Clock::Real()->Now() + timeout, timeout};
+  }
 
-  absl::Time at;
+  absl::Time at;  // of Clock::Real()
   absl::Duration timeout;
 };
 

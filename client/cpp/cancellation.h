@@ -29,8 +29,8 @@ class Cancellation {
   static_assert(std::atomic<bool>::is_always_lock_free);
 };
 
-// Returns false, without waiting further, if one of the cancellations is set before `end`. Null
-// ones are never set.
+// Returns false, without waiting further, if one of the cancellations is set before `end`, a time
+// of Clock::Real(). Null ones are never set.
 bool SleepUntil(absl::Time end, std::initializer_list<const Cancellation*> cancellations);
 
 }  // namespace chorale::client

@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/server_address.h"
@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   }
   RETURN_IF_ERROR(CheckToken(server.address, with_scheme));
   auto connection = std::make_unique<Connection>(server.address, with_scheme);
-  const absl::Time deadline = absl::Now() + options.connect_timeout;
+  const absl::Time deadline = Clock::Real()->Now() + options.connect_timeout;
   absl::Status status = connection->WaitUntilReady(deadline, cancellation);
   RETURN_IF_ERROR(status);
   return std::unique_ptr<Client>(new Client(std::move(connection), with_scheme));

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/loopback.h"
 #include "client/cpp/connection_failure.h"
 #include "grpcpp/create_channel.h"
@@ -128,14 +129,15 @@ absl::Status Client::Connection::WaitUntilReady(absl::Time deadline,
     if (cancellation != nullptr && cancellation->cancelled()) {
       return absl::CancelledError("cancelled");
     }
-    const absl::Time now = absl::Now();
+    const absl::Time now = Clock::Real()->Now();
     absl::Status failure = NoServer(address_, "no answer");
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
       failure = ConnectionFailure(address_, options_, FailureOf(call_channel_));
     }
     if (now >= deadline || failure.code() != absl::StatusCode::kUnavailable) return failure;
     call_channel_->WaitForStateChange(
-        state, absl::ToChronoTime(std::min(deadline, now + Cancellation::kCheckInterval)));
+        state,
+        absl::ToChronoTime(absl::Now() + std::min(deadline - now, Cancellation::kCheckInterval)));
   }
 }
 

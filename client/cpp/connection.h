@@ -21,7 +21,8 @@ class Client::Connection {
  public:
   Connection(const std::string& address, const ClientOptions& options);
 
-  // Waits until the server answers. Cancelled, or ConnectionFailure's error after `deadline`.
+  // Waits until the server answers. Cancelled, or ConnectionFailure's error after `deadline`, a
+  // time of Clock::Real().
   absl::Status WaitUntilReady(absl::Time deadline, const Cancellation* cancellation);
 
   v1::Chorale::Stub* calls() { return calls_.get(); }

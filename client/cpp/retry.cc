@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "client/cpp/status_from_grpc.h"
 
 namespace chorale::client {
@@ -40,7 +40,7 @@ absl::Status WithRetry(const RetryPolicy& policy, absl::Time deadline,
     absl::Status status = attempt();
     if (status.ok() || !IsTransient(status) || attempts >= policy.max_attempts) return status;
     const absl::Duration delay = DelayAfter(attempts, status, policy, jitter(random));
-    const absl::Time next = absl::Now() + delay;
+    const absl::Time next = Clock::Real()->Now() + delay;
     if (next >= deadline) return status;
     if (policy.on_retry) policy.on_retry(status, delay);
     if (!SleepUntil(next, {cancellation})) return absl::CancelledError("cancelled");

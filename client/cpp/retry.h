@@ -30,8 +30,8 @@ absl::Duration DelayAfter(int failed_attempts, const absl::Status& status,
                           const RetryPolicy& policy, double jitter);
 
 // Calls `attempt` until it succeeds, fails with an error that is not transient, or was called
-// max_attempts times, and returns the last status. Does not wait beyond `deadline`. Returns
-// CANCELLED if the call is cancelled during a wait.
+// max_attempts times, and returns the last status. Does not wait beyond `deadline`, a time of
+// Clock::Real(). Returns CANCELLED if the call is cancelled during a wait.
 absl::Status WithRetry(const RetryPolicy& policy, absl::Time deadline,
                        const Cancellation* cancellation, absl::FunctionRef<absl::Status()> attempt);
 

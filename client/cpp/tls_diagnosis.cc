@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/file_descriptor.h"
 
 namespace chorale::client {
@@ -28,7 +28,7 @@ constexpr absl::Duration kTimeout = absl::Seconds(2);
 // Whether it becomes ready for `events` before the deadline.
 bool WaitFor(int socket, short events, absl::Time deadline) {  // NOLINT(google-runtime-int): poll's
   pollfd waiting = {.fd = socket, .events = events, .revents = 0};
-  const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+  const absl::Duration left = std::max(deadline - Clock::Real()->Now(), absl::ZeroDuration());
   return poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left))) == 1;
 }
 
@@ -128,7 +128,7 @@ std::string Describe(long verdict) {  // NOLINT(google-runtime-int): OpenSSL's
 }  // namespace
 
 std::string WhyNotTrusted(const std::string& address, const std::string& root_certificates) {
-  const absl::Time deadline = absl::Now() + kTimeout;
+  const absl::Time deadline = Clock::Real()->Now() + kTimeout;
   const FileDescriptor connection = ConnectTo(address, deadline);
   if (!connection.valid()) return "";
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),

@@ -1,4 +1,4 @@
-// The time of day jumps while a server runs: no call notices.
+// The time of day jumps while a server or a client runs: no call notices.
 #include "base/clock.h"
 
 #include <chrono>
@@ -9,11 +9,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "tests/client/cli/program.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/reserved_port.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {
@@ -85,6 +88,19 @@ TEST_F(ClockTest, AJumpNeitherCutsADrainShortNorProlongsIt) {
   EXPECT_TRUE(stream.Finish().complete());
   Shift(-86'400);
   EXPECT_EQ(server_->ExitCode(), 0);
+}
+
+TEST_F(ClockTest, AJumpDoesNotProlongTheWaitOfAClient) {
+  const ReservedPort nobody;
+  const absl::Time start = Clock::Real()->Now();
+  client::Program program(
+      {CHORALE_PROGRAM, "ls", "--server", nobody.address(), "--connect-timeout", "3"},
+      {"LD_PRELOAD=" CHORALE_CLOCK_SHIFT_LIBRARY, "CHORALE_CLOCK_SHIFT_FILE=" + file_},
+      /*input=*/"");
+  absl::SleepFor(absl::Seconds(1));
+  Shift(-60);
+  EXPECT_EQ(program.Wait().exit_code, 1);
+  EXPECT_LT(Clock::Real()->Now() - start, absl::Seconds(30));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/file_descriptor.h"
 #include "client/cpp/cancellation.h"
 #include "client/cpp/client.h"
@@ -199,7 +200,7 @@ TEST_F(TlsTest, AServerThatSendsSlowlyDoesNotHoldTheDiagnosisUp) {
     // The header of a record of 16 KiB, and zeros.
     std::string bytes("\x16\x03\x03\x40\x00", 5);
     while (send(connection.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0 &&
-           SleepUntil(absl::Now() + absl::Milliseconds(50), {&over})) {
+           SleepUntil(Clock::Real()->Now() + absl::Milliseconds(50), {&over})) {
       bytes = std::string(1, '\0');
     }
   });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "client/cpp/status_from_grpc.h"
 #include "tests/client/cpp/fake_service.h"
 #include "tests/support/eventually.h"
@@ -43,7 +44,7 @@ struct Counted {
 Counted RunWith(const RetryPolicy& policy, const std::vector<absl::Status>& answers,
                 absl::Duration timeout = absl::Seconds(10)) {
   Counted counted;
-  counted.status = WithRetry(policy, absl::Now() + timeout, nullptr,
+  counted.status = WithRetry(policy, Clock::Real()->Now() + timeout, nullptr,
                              [&] { return answers[counted.attempts++]; });
   return counted;
 }
