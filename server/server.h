@@ -80,8 +80,8 @@ class Server {
   // if the server fails before Drain or has already failed; it must not call Drain itself.
   absl::Status Open(const EngineFactory& factory, std::function<void()> on_failure);
 
-  // REQUIRES, for the next three: open. May be called on any single thread, but not at the same
-  // time as Drain. UpdateModels is described in server/models/update_models.h.
+  // REQUIRES, for the next three: open. May be called on any single thread, also during Drain: then
+  // UpdateModels adds no model. UpdateModels is described in server/models/update_models.h.
   void SetLimits(const Limits& limits);
   absl::Status UpdateModels(const std::vector<Model>& models);
   std::vector<SkippedModel> SkippedModels() const { return engine_->SkippedModels(); }
@@ -125,8 +125,6 @@ class Server {
   MemoryLimit CurrentMemoryLimit();
   absl::Status StartHttp();
   ServerState State() const;
-  // In two steps: a file that cannot be written is an error at start, but a process that waits for
-  // the file must not find it before calls are admitted.
   // Updates the health service.
   void UpdateHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
   bool IsReady() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(health_mutex_);
@@ -140,6 +138,8 @@ class Server {
 
   // In order of dependency: members may use those above them.
   const ServerOptions options_;
+  // Written in two steps: a file that cannot be written is an error at start, but a process that
+  // waits for the file must not find it before calls are admitted.
   const PortFile port_file_;
   PrometheusMetrics metrics_;
   std::unique_ptr<SpanExporter> spans_;  // null: no traces

@@ -31,7 +31,7 @@ ABSL_FLAG(std::string, metrics_address, "127.0.0.1:9464",
           "Address and port of the HTTP endpoint: /metrics for Prometheus, /healthz and /readyz "
           "for probes. Empty: no HTTP endpoint.");
 ABSL_FLAG(std::string, port_file, "",
-          "File to which the server writes its gRPC port once the port is bound. Empty: no file.");
+          "File to which the server writes its gRPC port once it admits calls. Empty: no file.");
 ABSL_FLAG(std::string, models, "",
           "Model folders, or folders of model folders, separated by commas. The first model that "
           "can be served is the default model. Required.");
@@ -89,8 +89,10 @@ ABSL_FLAG(int64_t, max_queued, 256,
           "further calls, first those of clients with more than their share of the slots.");
 ABSL_FLAG(absl::Duration, queue_wait, absl::Seconds(30),
           "Maximum wait for admission. The server then rejects the call.");
-ABSL_FLAG(absl::Duration, retry_delay, absl::Seconds(1),
-          "Retry delay that the server returns with a call that it rejects for lack of memory.");
+ABSL_FLAG(
+    absl::Duration, retry_delay, absl::Seconds(1),
+    "Retry delay that the server returns with a call that it rejects because a queue, a memory "
+    "pool or the tenant's quota of concurrent calls is full.");
 ABSL_FLAG(absl::Duration, lame_duck, absl::Seconds(5),
           "Time after SIGTERM during which the server reports that it is not ready but still "
           "accepts calls, so that load balancers stop sending calls. SIGINT ends this period; a "

@@ -19,9 +19,8 @@
 
 namespace chorale {
 
-// Each chunk is validated and added before the next read, which
-// limits how fast a client can send. After the last chunk, registration blocks on the disk: it runs
-// on the blocking executor.
+// Each chunk is validated and added before the next read, which limits how fast a client can send.
+// After the last chunk, registration blocks on the disk: it runs on the blocking executor.
 //
 // Finishes when
 //   - the server does not admit the call: at once;

@@ -41,11 +41,11 @@ class Quotas {
   // predicted.
   absl::StatusOr<CallSlot> BeginCall(const Caller& caller, absl::Duration retry_delay);
 
-  // Takes `values` of the tenant's values per second. After a rest, a tenant
-  // may take the values of a second at once. A larger request is accepted if the tenant has rested
-  // for a second; the tenant then waits until its rate is within the quota. `values` is limited to
-  // 2^40. The error contains the exact delay after which the same request is accepted if the tenant
-  // makes no other request meanwhile. Returns the argument of Refund.
+  // Takes `values` of the tenant's values per second. After a rest, a tenant may take the values of
+  // a second at once. A larger request is accepted if the tenant has rested for a second; the
+  // tenant then waits until its rate is within the quota. `values` is limited to 2^40. The error
+  // contains the exact delay after which the same request is accepted if the tenant makes no other
+  // request meanwhile. Returns the argument of Refund.
   absl::StatusOr<absl::Duration> TakeValues(const Caller& caller, int64_t values, absl::Time now);
   // Refunds the values of a call that was rejected before any work.
   void Refund(const Caller& caller, absl::Duration taken);
