@@ -297,7 +297,6 @@ void Server::Drain(absl::Time deadline) {
   if (drained_) return;
   drained_ = true;
   backend_watch_.reset();
-  store_watch_.reset();
   AnnounceShutdown();
   {
     MutexLock lock(&health_mutex_);
@@ -326,6 +325,7 @@ void Server::Drain(absl::Time deadline) {
       gpr_time_from_millis(absl::ToInt64Milliseconds(kCloseGracePeriod), GPR_TIMESPAN)));
   grpc_->Wait();
   watchdog_.reset();
+  store_watch_.reset();  // last: it may wait for a disk that hangs
   if (opened) LogEvent(spdlog::level::info, "drained");
 }
 

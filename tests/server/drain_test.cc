@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "base/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/server.h"
@@ -100,6 +101,28 @@ TEST_F(DrainTest, CutShortEndsADrainAtOnce) {
   drain.join();
   EXPECT_LT(clock_.Now() - begin, kPatience);
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+class DrainOfAHungDiskTest : public ServerFixture {};
+
+TEST_F(DrainOfAHungDiskTest, EndsItsCallsNevertheless) {
+  Notification hangs;
+  Notification hangs_no_longer;
+  engine_->on_store_health = [&] {
+    hangs.Notify();
+    hangs_no_longer.Wait();
+  };
+  options_.health_period = absl::Milliseconds(10);
+  StartServer();
+  OpenServer();
+  hangs.Wait();
+  auto context = NewContext();
+  auto reader = stub_->Sample(context.get(), SampleMessage());
+  ASSERT_NE(engine_->NextSample(), nullptr);
+  std::thread drain([&] { server_->Drain(clock_.Now()); });
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  hangs_no_longer.Notify();
+  drain.join();
 }
 
 }  // namespace

@@ -154,9 +154,11 @@ class FakeEngine : public Engine {
   // Makes Health return an error from now on.
   void Fail() { failed_ = true; }
   absl::Status StoreHealth() const override {
+    if (on_store_health) on_store_health();
     return store_lost ? absl::UnavailableError("the store is lost") : absl::OkStatus();
   }
   std::atomic<bool> store_lost{false};
+  std::function<void()> on_store_health;
   // The contexts that Warm pins, in order.
   std::vector<std::string> pinned();
   // Of the request that began last, without the reporter.
