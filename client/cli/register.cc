@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
@@ -15,7 +16,6 @@
 #include "client/cli/printable.h"
 #include "client/cpp/column_notes.h"
 #include "client/cpp/column_types.h"
-#include "client/cpp/number_text.h"
 #include "client/cpp/status_from_grpc.h"
 #include "client/cpp/table_codec.h"
 
@@ -32,6 +32,7 @@ struct RegisterArguments {
   std::vector<std::string> categorical;
   std::vector<std::string> missing;
   bool no_seasons = false;
+  bool drop_missing_targets = false;
 };
 
 // A table that is ready to be registered.
@@ -40,9 +41,10 @@ struct Registrable {
   std::string target;  // its name in the table
 };
 
-// InvalidArgument, with the line, if the target has a row without a number.
-absl::Status CheckTarget(const CsvTable& csv, const DataColumn& target,
-                         const MissingMarks& missing) {
+// InvalidArgument, with the line, if the target has a row without a number. Rows whose value is
+// missing are valid if the server drops them.
+absl::Status CheckTarget(const CsvTable& csv, const DataColumn& target, const MissingMarks& missing,
+                         bool drops_missing) {
   const int64_t column = csv.Find(target.name);
   const bool numeric = target.kind == ColumnKind::kNumeric;
   const int64_t empty = target.missing_count();
@@ -50,10 +52,11 @@ absl::Status CheckTarget(const CsvTable& csv, const DataColumn& target,
     const absl::string_view cell = csv.Cell(row, column);
     const std::string where = absl::StrCat("line ", csv.Line(row), ", column '", target.name, "'");
     if (missing.Matches(cell, ColumnKind::kNumeric)) {
-      if (!numeric) continue;
+      if (!numeric || drops_missing) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           where, ": the value is missing, but a target requires a value in every row; ",
-          "missing in ", empty, " of ", csv.row_count(), " rows"));
+          "missing in ", empty, " of ", csv.row_count(),
+          " rows, which --drop-missing-targets drops"));
     }
     if (!numeric && !ParseNumber(cell).has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -116,7 +119,7 @@ absl::StatusOr<Registrable> TypeTable(const RegisterArguments& arguments, const 
   const int64_t target = csv.Find(arguments.target);
   const std::string name = target < 0 ? arguments.target : csv.names()[target];
   if (const DataColumn* column = table.frame.Find(name); column != nullptr) {
-    absl::Status status = CheckTarget(csv, *column, types.missing);
+    absl::Status status = CheckTarget(csv, *column, types.missing, arguments.drop_missing_targets);
     RETURN_IF_ERROR(status);
   }
   return Registrable{std::move(table.frame), name};
@@ -173,6 +176,8 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
       .model = arguments.model,
       .seasons = arguments.no_seasons ? RegisterOptions::Seasons::kNotSought
                                       : RegisterOptions::Seasons::kSought,
+      .missing_targets = arguments.drop_missing_targets ? RegisterOptions::MissingTargets::kDrop
+                                                        : RegisterOptions::MissingTargets::kReject,
       .on_progress = [&progress](int64_t rows) { progress.Update(rows); },
   };
   absl::StatusOr<Registration> registration =
@@ -213,6 +218,8 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
   AddMissingOption(command, &arguments->missing);
   command->add_flag("--no-seasons", arguments->no_seasons,
                     "Do not search for a season of the target");
+  command->add_flag("--drop-missing-targets", arguments->drop_missing_targets,
+                    "Drop rows whose target is missing, instead of rejecting the table");
   command->footer(
       "The non-missing cells of a column determine its type: numeric if all are finite numbers,\n"
       "boolean if all are true or false, date if all are like 2024-01-31, 2024-01 or\n"

@@ -69,7 +69,8 @@ absl::Status CheckRegistration(const DataFrame& table, const RegisterOptions& op
         absl::StrCat("target_column: column '", options.target_column,
                      "' is categorical, but a target must be numeric"));
   }
-  if (const int64_t missing = target->missing_count(); missing > 0) {
+  const bool drops = options.missing_targets == RegisterOptions::MissingTargets::kDrop;
+  if (const int64_t missing = target->missing_count(); missing > 0 && !drops) {
     return absl::InvalidArgumentError(absl::StrCat("target_column: column '", options.target_column,
                                                    "' has ", missing,
                                                    " missing cells, but a target must have none"));
@@ -128,6 +129,9 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
   header.mutable_header()->set_row_count(table.row_count());
   if (options.seasons == RegisterOptions::Seasons::kNotSought) {
     header.mutable_header()->set_seasons(v1::RegisterContextHeader::SEASONS_OFF);
+  }
+  if (options.missing_targets == RegisterOptions::MissingTargets::kDrop) {
+    header.mutable_header()->set_missing_targets(v1::RegisterContextHeader::MISSING_TARGETS_DROP);
   }
   if (!options.model.empty()) {
     header.mutable_header()->set_model(absl::StrCat("models/", options.model));

@@ -78,6 +78,8 @@ struct RegisterOptions {
   std::string model = {};  // id; empty: the server's default model
   // Whether the server searches for a season of the target, for models that use seasons.
   enum class Seasons { kSought, kNotSought } seasons = Seasons::kSought;
+  // How the server handles rows without a target value. Dropped rows get a warning.
+  enum class MissingTargets { kReject, kDrop } missing_targets = MissingTargets::kReject;
   // Called with the number of rows sent so far; may be empty.
   std::function<void(int64_t rows)> on_progress = nullptr;
 };

@@ -5,14 +5,11 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/number_text.h"
 #include "base/utf8.h"
-#include "client/cpp/date_text.h"
-#include "client/cpp/number_text.h"
 #include "client/cpp/shell_word.h"
 
 namespace chorale::client {
@@ -20,15 +17,8 @@ namespace {
 
 constexpr size_t kMostTexts = 3;       // in a warning
 constexpr size_t kMostTextBytes = 60;  // of a text in a warning
-// Distinct numbers like 202401: fewer may look like months by chance.
-constexpr size_t kFewestMonths = 3;
-constexpr size_t kMonthDigits = 6;
 constexpr char kNotation[] = "write numbers like -1234.5";
 constexpr char kDateNotation[] = "write dates like 2024-01-31, and months like 2024-01";
-
-bool IsTrueOrFalse(absl::string_view text) {
-  return absl::EqualsIgnoreCase(text, "true") || absl::EqualsIgnoreCase(text, "false");
-}
 
 bool IsLetterOrDigit(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
 
@@ -46,11 +36,6 @@ class TextCounter {
   absl::flat_hash_map<std::string, size_t> index_of_;
   std::vector<TextCount> counts_;
 };
-
-void AddCells(const TextCount& text, CellCount* count) {
-  if (count->cells == 0) count->first_row = text.first_row;
-  count->cells += text.cells;
-}
 
 int64_t Sum(const std::vector<TextCount>& texts) {
   int64_t cells = 0;
@@ -127,13 +112,6 @@ std::string NoteOnMixture(const CsvTable& csv, int64_t column, const CellCounts&
   return note;
 }
 
-// Whether nearly all categories are distinct, and most cells are not numbers.
-bool AreAllDifferent(const CellCounts& cells) {
-  constexpr int64_t kFewest = 20;
-  return cells.other_cells >= kFewest && cells.other_cells > cells.numbers &&
-         10 * static_cast<int64_t>(cells.others.size()) >= 9 * cells.other_cells;
-}
-
 // Collects the warnings about a column.
 class NoteWriter {
  public:
@@ -141,7 +119,7 @@ class NoteWriter {
       : csv_(csv), column_(column), cells_(cells), name_(csv.names()[column]) {}
 
   void NoteCategories() {
-    if (cells_.numbers > 0 && !AreAllDifferent(cells_)) {
+    if (cells_.numbers > 0 && !AreNearlyAllDistinct(cells_)) {
       Add(NoteReason::kMixedTypes, NoteOnMixture(csv_, column_, cells_));
     } else if (2 * cells_.odd_numbers.cells > cells_.other_cells) {
       Add(NoteReason::kNumbersAsText,
@@ -150,8 +128,8 @@ class NoteWriter {
                        " in another notation", FirstOf(cells_.odd_numbers), ": ", kNotation));
     } else if (2 * (cells_.dates.cells + cells_.odd_dates.cells) > cells_.other_cells) {
       NoteDates();
-    } else if (AreAllDifferent(cells_)) {
-      Add(NoteReason::kAllDifferent,
+    } else if (AreNearlyAllDistinct(cells_)) {
+      Add(NoteReason::kAllDistinct,
           absl::StrCat(
               Called(), " has ", cells_.others.size(), " distinct texts in ", AllCells(),
               " cells, which are hardly informative as categories: if these are IDs or free text, "
@@ -166,14 +144,10 @@ class NoteWriter {
           absl::StrCat(Called(), " is read as dates (days since 1970-01-01); --categorical=",
                        Option(), " keeps the texts"));
     }
-    const bool all_days = cells_.numbers > 1 && cells_.date_numbers.cells == cells_.numbers;
-    const bool all_months =
-        cells_.has_several_months && cells_.month_numbers.cells == cells_.numbers;
-    if (all_days || all_months) {
+    if (const CellCount dates = DatesAsNumbers(cells_); dates.cells > 0) {
       Add(NoteReason::kDatesAsNumbers,
           absl::StrCat(Called(), " is read as numbers, but all look like dates written as numbers",
-                       FirstOf(all_days ? cells_.date_numbers : cells_.month_numbers),
-                       ", which are not evenly spaced: ", kDateNotation));
+                       FirstOf(dates), ", which are not evenly spaced: ", kDateNotation));
     }
     NoteDashes(meaning);
     if (cells_.leading_zeros.cells > 0) {
@@ -241,7 +215,7 @@ class NoteWriter {
   }
   std::string Called() const { return absl::StrCat("column '", name_, "'"); }
   std::string Option() const { return AsOptionValue(name_); }
-  int64_t AllCells() const { return cells_.numbers + cells_.other_cells; }
+  int64_t AllCells() const { return cells_.cells(); }
   std::string OfAll(const CellCount& count, absl::string_view one, absl::string_view many) const {
     return OfCells(count.cells, AllCells(), one, many);
   }
@@ -259,62 +233,36 @@ class NoteWriter {
 }  // namespace
 
 CellCounts CountCells(const CsvTable& csv, int64_t column, const MissingMarks& missing) {
-  CellCounts cells;
-  TextCounter others;
+  TextCellCounter texts;
   TextCounter dashes;
   TextCounter marks;
-  absl::flat_hash_set<absl::string_view> months;  // distinct, kFewestMonths at most
   for (int64_t row = 0; row < csv.row_count(); ++row) {
     const absl::string_view cell = csv.Cell(row, column);
     if (cell.empty()) continue;
     const bool as_category = missing.Matches(cell, ColumnKind::kCategorical);
-    if (missing.Matches(cell, ColumnKind::kNumeric)) {
-      if (!as_category) {
-        // A number is a mark of the user in another notation.
-        if (!ParseNumber(cell).has_value()) dashes.Add(cell, row);
-      } else if (!missing.has_own()) {
-        marks.Add(cell, row);
-      }
-    } else if (const std::optional<double> number = ParseNumber(cell)) {
-      ++cells.numbers;
-      if (*number == 0 || *number == 1) ++cells.zeros_and_ones;
-      if (LooksLikeDateNumber(cell)) cells.date_numbers.Add(row);
-      if (LooksLikeMonthNumber(cell)) {
-        cells.month_numbers.Add(row);
-        if (months.size() < kFewestMonths) months.insert(cell.substr(0, kMonthDigits));
-      }
-      if (HasLeadingZero(cell)) cells.leading_zeros.Add(row);
-      if (IsRoundedInteger(cell)) cells.rounded.Add(row);
-    } else {
-      ++cells.other_cells;
-      others.Add(cell, row);
+    if (!missing.Matches(cell, ColumnKind::kNumeric)) {
+      texts.Add(cell, row);
+    } else if (!as_category) {
+      // A number is a mark of the user in another notation.
+      if (!ParseNumber(cell).has_value()) dashes.Add(cell, row);
+    } else if (!missing.has_own()) {
+      marks.Add(cell, row);
     }
   }
-  cells.has_several_months = months.size() >= kFewestMonths;
-  cells.others = others.Take();
-  cells.dashes = dashes.Take();
-  cells.marks = marks.Take();
-  for (const TextCount& text : cells.others) {
-    if (LooksLikeNumber(text.text)) AddCells(text, &cells.odd_numbers);
-    const bool is_date = ParseDate(text.text).has_value();
-    AddCells(text, is_date ? &cells.dates : &cells.not_dates);
-    if (!is_date && LooksLikeDate(text.text)) AddCells(text, &cells.odd_dates);
-    if (IsTrueOrFalse(text.text)) AddCells(text, &cells.booleans);
-  }
-  return cells;
+  return {texts.Finish(), dashes.Take(), marks.Take()};
 }
 
 ColumnType TypeOfCells(const CellCounts& cells) {
-  if (cells.others.empty()) {
-    const bool numbers = cells.numbers > 0 || cells.dashes.empty();
-    return {.kind = numbers ? ColumnKind::kNumeric : ColumnKind::kCategorical};
-  }
-  if (cells.booleans.cells == cells.other_cells && cells.zeros_and_ones == cells.numbers) {
-    return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kBoolean};
-  }
-  if (cells.numbers > 0) return {.kind = ColumnKind::kCategorical};
-  if (cells.dates.cells == cells.other_cells) {
-    return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kDate};
+  switch (TypeOfTexts(cells)) {
+    case TextType::kNumbers:
+      if (cells.numbers > 0 || cells.dashes.empty()) return {.kind = ColumnKind::kNumeric};
+      break;
+    case TextType::kBooleans:
+      return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kBoolean};
+    case TextType::kDates:
+      return {.kind = ColumnKind::kNumeric, .meaning = Meaning::kDate};
+    case TextType::kCategories:
+      break;
   }
   return {.kind = ColumnKind::kCategorical};
 }
@@ -331,8 +279,8 @@ const char* NameOf(NoteReason reason) {
       return "DATES_AS_NUMBERS";
     case NoteReason::kMixedTypes:
       return "MIXED_TYPES";
-    case NoteReason::kAllDifferent:
-      return "ALL_DIFFERENT";
+    case NoteReason::kAllDistinct:
+      return "ALL_DISTINCT";
     case NoteReason::kMissingMarks:
       return "MISSING_MARKS";
     case NoteReason::kLeadingZeros:

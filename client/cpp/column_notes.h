@@ -3,11 +3,11 @@
 #ifndef CHORALE_CLIENT_CPP_COLUMN_NOTES_H_
 #define CHORALE_CLIENT_CPP_COLUMN_NOTES_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/text_cells.h"
 #include "client/cpp/csv.h"
 #include "client/cpp/data_frame.h"
 #include "client/cpp/missing_marks.h"
@@ -21,7 +21,7 @@ enum class NoteReason {
   kDatesAsText,     // most cells are dates in a notation that is not parsed
   kDatesAsNumbers,  // all cells are numbers like 20240131, or like 202401
   kMixedTypes,      // some cells are numbers, others are not
-  kAllDifferent,    // nearly all cells are distinct categories
+  kAllDistinct,     // nearly all cells are distinct categories
   kMissingMarks,    // cells that are read as missing may be categories
   kLeadingZeros,    // numbers begin with zeros, as codes do
   kLostDigits,      // integers that a double cannot represent
@@ -36,46 +36,14 @@ struct ColumnNote {
   std::string text;
 };
 
-// A text and the number of cells that contain it.
-struct TextCount {
-  std::string text;
-  int64_t cells = 0;
-  int64_t first_row = -1;
-};
-
-// The number of cells of a kind, such as dates.
-struct CellCount {
-  int64_t cells = 0;
-  int64_t first_row = -1;
-
-  void Add(int64_t row) {
-    if (cells++ == 0) first_row = row;
-  }
-};
-
 // Counts of the cells of a column, for the decision whether it is numeric.
-struct CellCounts {
-  int64_t numbers = 0;
-  std::vector<TextCount> others;  // texts that are neither missing nor numbers, by first row
-  int64_t other_cells = 0;
+struct CellCounts : TextCells {
   // Texts that are missing in a numeric column, but categories in a categorical column: dashes,
   // dots, "none".
   std::vector<TextCount> dashes;
   // Texts that are missing in a categorical column as well, but may be categories: "NA", "None".
   // Excludes the user's marks.
   std::vector<TextCount> marks;
-  int64_t zeros_and_ones = 0;  // among the numbers
-  CellCount leading_zeros;     // numbers with a leading zero
-  CellCount rounded;           // integers that lose digits
-  CellCount odd_numbers;       // among the others: numbers in another notation
-  CellCount dates;             // among the others: dates that ParseDate parses
-  CellCount odd_dates;         // among the others: dates in another notation
-  CellCount not_dates;         // among the others: all texts that ParseDate does not parse
-  CellCount booleans;          // among the others: "true" and "false", regardless of case
-  CellCount date_numbers;      // among the numbers: numbers like 20240131
-  CellCount month_numbers;     // among the numbers: numbers like 202401
-  // Whether month_numbers has at least three distinct numbers.
-  bool has_several_months = false;
 };
 
 // Returns numeric if all cells that are not missing are numbers, or all are booleans (some may be

@@ -9,10 +9,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/date_text.h"
+#include "base/number_text.h"
 #include "base/status_macros.h"
-#include "base/truth_word.h"
-#include "client/cpp/date_text.h"
-#include "client/cpp/number_text.h"
+#include "base/text_cells.h"
 
 namespace chorale::client {
 namespace {
@@ -41,24 +41,17 @@ absl::Status CheckNamed(const CsvTable& csv, const TypeOptions& options) {
   return absl::OkStatus();
 }
 
-// Days since 1970-01-01 of 0001-01-01 and 9999-12-31. A number outside is not a day, but a date in
-// another notation: 20240131, or seconds.
-constexpr double kFirstDay = -719162;
-constexpr double kLastDay = 2932896;
-
-// Reads a cell as a number or as text with the meaning; nullopt if it is neither.
-std::optional<double> ReadNumber(absl::string_view cell, Meaning meaning) {
-  if (const std::optional<double> number = ParseNumber(cell)) {
-    const bool is_day = *number >= kFirstDay && *number < kLastDay + 1;
-    if (meaning == Meaning::kDate && !is_day) return std::nullopt;
-    if (meaning == Meaning::kBoolean && *number != 0 && *number != 1) return std::nullopt;
-    return number;
+TextType NotationOf(Meaning meaning) {
+  switch (meaning) {
+    case Meaning::kBoolean:
+      return TextType::kBooleans;
+    case Meaning::kDate:
+      return TextType::kDates;
+    case Meaning::kNumber:
+    case Meaning::kDuration:
+      break;
   }
-  if (meaning == Meaning::kDate) return ParseDate(cell);
-  if (meaning != Meaning::kBoolean) return std::nullopt;
-  const std::optional<bool> truth = TruthOfWord(cell);
-  if (!truth.has_value()) return std::nullopt;
-  return *truth ? 1.0 : 0.0;
+  return TextType::kNumbers;
 }
 
 const char* WhatItIsNot(Meaning meaning) {
@@ -99,7 +92,7 @@ absl::StatusOr<std::vector<double>> ReadNumbers(const CsvTable& csv, int64_t col
   for (int64_t row = 0; row < csv.row_count(); ++row) {
     const absl::string_view cell = csv.Cell(row, column);
     if (missing.Matches(cell, ColumnKind::kNumeric)) continue;
-    const std::optional<double> number = ReadNumber(cell, meaning);
+    const std::optional<double> number = NumberOfText(cell, NotationOf(meaning));
     if (!number.has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat(Where(csv, row, column), ": ", QuotedText(cell), WhatItIsNot(meaning),

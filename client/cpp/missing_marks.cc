@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
-#include "client/cpp/number_text.h"
+#include "base/number_text.h"
 
 namespace chorale::client {
 namespace {

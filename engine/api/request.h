@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "engine/data/column_note.h"
+#include "engine/data/query_columns.h"
 #include "engine/data/table.h"
 #include "engine/store/context_store.h"
 
@@ -40,7 +41,8 @@ struct Source {
 struct RequestBase {
   std::string context;  // name
   Table query_rows;     // [T] rows; feature columns matched by name
-  Source expected;      // FailedPrecondition if the digests differ; empty digests match
+  ExtraColumns extra_columns = ExtraColumns::kReject;
+  Source expected;  // FailedPrecondition if the digests differ; empty digests match
 };
 
 struct PredictRequest : RequestBase {

@@ -5,12 +5,20 @@
 #include <utility>
 
 #include "base/normal_text.h"
+#include "base/number_text.h"
 #include "base/truth_word.h"
 
 namespace chorale {
+namespace {
+
+// Longer texts match no category as a number, or as a word for a truth value.
+constexpr size_t kLongestNumber = 32;
+static_assert(kLongestNumber >= kLongestTruthWord);
+
+}  // namespace
 
 CategoryLookup::CategoryLookup(std::vector<std::string> categories)
-    : categories_(std::move(categories)), longest_(kLongestTruthWord) {
+    : categories_(std::move(categories)), longest_(kLongestNumber) {
   TruthPlaces places = by_truth_;
   bool truths = true;
   for (size_t i = 0; i < categories_.size(); ++i) {
@@ -20,6 +28,7 @@ CategoryLookup::CategoryLookup(std::vector<std::string> categories)
     const std::optional<bool> truth = TruthOfWord(form);
     truths = truths && truth.has_value() && places[*truth ? 1 : 0] == kUnknown;
     if (truths) places[*truth ? 1 : 0] = place;
+    if (IsPlainNumber(form)) by_number_.try_emplace(*ParseNumber(form), place);
     if (form != categories_[i]) by_normal_text_.try_emplace(std::move(form), place);
   }
   if (truths) by_truth_ = places;
@@ -40,6 +49,10 @@ int64_t CategoryLookup::Find(const std::string& category) const {
     return same == kUnknown ? found->second : std::min(same, found->second);
   }
   if (same != kUnknown) return same;
+  if (!by_number_.empty() && IsPlainNumber(*text)) {
+    const auto equal = by_number_.find(*ParseNumber(*text));
+    if (equal != by_number_.end()) return equal->second;
+  }
   const std::optional<bool> truth = TruthOfWord(*text);
   return truth.has_value() ? by_truth_[*truth ? 1 : 0] : kUnknown;
 }

@@ -16,7 +16,8 @@ namespace chorale {
 // (base/normal_text.h): a context may have several categories with one normal form. If all
 // categories are words for true and false (base/truth_word.h), at most one word for each, Find also
 // matches any other such word by its truth value, since tools write TRUE, True, true and 1 for the
-// same value.
+// same value. A number also matches the first category that is an equal number without a leading
+// zero (IsPlainNumber in base/number_text.h), since tools write 3 and 3.0 for the same value.
 //
 // Created once per context, so that the cost of a request depends only on its own texts. Immutable.
 class CategoryLookup {
@@ -28,6 +29,9 @@ class CategoryLookup {
   explicit CategoryLookup(std::vector<std::string> categories);
 
   const std::vector<std::string>& categories() const { return categories_; }
+
+  // Whether Find can match numbers or words for truth values in any notation.
+  bool has_numbers() const { return !by_number_.empty() || by_truth_[0] + by_truth_[1] > -2; }
 
   // The index of a category, or kUnknown. Takes about as long as a scan of the bytes of `category`.
   int64_t Find(const std::string& category) const;
@@ -43,6 +47,7 @@ class CategoryLookup {
   // For categories that differ from their normal form: the normal form, and the index of its first
   // category.
   absl::flat_hash_map<std::string, int64_t> by_normal_text_;
+  absl::flat_hash_map<double, int64_t> by_number_;  // the first category with this value
   TruthPlaces by_truth_ = {kUnknown, kUnknown};
   size_t longest_ = 0;  // bytes of the longest normal form that Find can match
 };

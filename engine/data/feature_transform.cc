@@ -137,7 +137,8 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
   }
   std::vector<FeatureColumn> names;
   for (const ColumnTransform& column : transform.columns_) {
-    names.push_back({column.name, column.type, column.left_out});
+    names.push_back({column.name, column.type, column.left_out, column.meaning,
+                     column.categories.has_numbers()});
   }
   transform.names_ = FeatureColumns(std::move(names));
   const int64_t left_out =
@@ -211,6 +212,7 @@ absl::StatusOr<FeatureTransform::ColumnTransform> FeatureTransform::FitColumn(
   ColumnTransform fitted;
   fitted.name = column.name;
   fitted.type = column.type;
+  fitted.meaning = column.meaning;
   std::vector<double> numbers = column.numbers;
   double fill = 0;
   if (column.type == ColumnType::kCategorical) {
@@ -352,8 +354,9 @@ int64_t FeatureTransform::CountDifferent(const ColumnTransform& fitted, const Co
 }
 
 absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
-                                                      std::vector<ColumnNote>* notes) const {
-  ASSIGN_OR_RETURN(std::vector<const Column*> matched, MatchQueryRows(names_, table));
+                                                      std::vector<ColumnNote>* notes,
+                                                      ExtraColumns extra) const {
+  ASSIGN_OR_RETURN(QueryColumns matched, MatchQueryRows(names_, table, extra));
   FeatureMatrix matrix;
   matrix.rows = table.rows();
   const int64_t kept =
@@ -364,7 +367,7 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
   int64_t feature = 0;
   for (size_t i = 0; i < columns_.size(); ++i) {
     const ColumnTransform& fitted = columns_[i];
-    const Column& column = *matched[i];
+    const Column& column = matched[i];
     ColumnNote note;
     note.column = fitted.name;
     if (fitted.left_out) {
@@ -378,7 +381,7 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
     if (notes != nullptr && !note.empty()) notes->push_back(std::move(note));
   }
   if (season_.has_value()) {
-    const Column phases = PhasesOf(*matched[season_->season.column], season_->season);
+    const Column phases = PhasesOf(matched[season_->season.column], season_->season);
     ColumnNote of_phase;  // unused: the warnings of the running index suffice
     RETURN_IF_ERROR(ApplyNumbers(season_->phase, phases, feature, &matrix, &of_phase));
   }

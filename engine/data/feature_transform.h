@@ -92,8 +92,8 @@ class FeatureTransform {
   // Returns InvalidArgument for a table that MatchQueryRows (engine/data/query_columns.h) rejects
   // for this context, or if numbers are too large. Appends the warnings about the table's columns
   // to `notes`, unless it is null.
-  absl::StatusOr<FeatureMatrix> Apply(const Table& table,
-                                      std::vector<ColumnNote>* notes = nullptr) const;
+  absl::StatusOr<FeatureMatrix> Apply(const Table& table, std::vector<ColumnNote>* notes = nullptr,
+                                      ExtraColumns extra = ExtraColumns::kReject) const;
 
   // The model's y = (user's y - y_mean) / y_std, and back.
   double y_mean() const { return y_mean_; }
@@ -118,6 +118,7 @@ class FeatureTransform {
   struct ColumnTransform {
     std::string name;
     ColumnType type = ColumnType::kNumeric;
+    Meaning meaning = Meaning::kNumber;
     bool left_out = false;
     CategoryLookup categories;
     std::vector<double> seen;  // sorted, distinct: numbers of the context to snap to; or empty

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/normal_text.h"
 #include "base/status_macros.h"
+#include "engine/data/column_conversion.h"
 #include "engine/data/column_validation.h"
 
 namespace chorale {
@@ -31,22 +32,18 @@ std::string ExpectedColumns(const std::vector<FeatureColumn>& columns) {
   return text;
 }
 
-absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(const FeatureColumns& index,
-                                                              const Table& query_rows) {
+// Returns the columns of `query_rows` in the context's order.
+absl::StatusOr<std::vector<const Column*>> MatchNames(const FeatureColumns& index,
+                                                      const Table& query_rows, ExtraColumns extra) {
   const std::vector<FeatureColumn>& context = index.columns();
   std::vector<const Column*> matched(context.size(), nullptr);
   for (const Column& column : query_rows.columns) {
     const std::optional<size_t> found = index.Find(column.name);
     if (!found.has_value()) {
+      if (extra == ExtraColumns::kIgnore) continue;
       return InvalidField(
           ColumnPath(kQueryTable, column.name),
           absl::StrCat("is not a feature column of the context; ", ExpectedColumns(context)));
-    }
-    const ColumnType expected = context[*found].type;
-    if (column.type != expected && !context[*found].left_out) {
-      return InvalidField(ColumnPath(kQueryTable, column.name),
-                          absl::StrCat("is ", TypeName(column.type), " but ", TypeName(expected),
-                                       " in the context"));
     }
     if (matched[*found] != nullptr) {
       return InvalidField("rows.columns",
@@ -61,6 +58,27 @@ absl::StatusOr<std::vector<const Column*>> MatchNamesAndTypes(const FeatureColum
     }
   }
   return matched;
+}
+
+absl::Status AddColumn(const Column& column, const FeatureColumn& feature, QueryColumns* columns) {
+  if (column.type == feature.type) {
+    columns->Add(&column);
+    return absl::OkStatus();
+  }
+  if (column.type == ColumnType::kNumeric && !feature.has_numbers && !feature.left_out) {
+    return InvalidField(ColumnPath(kQueryTable, column.name),
+                        "is numeric, but categorical in the context, whose categories are not "
+                        "numbers");
+  }
+  absl::StatusOr<Column> converted =
+      ConvertColumn(kQueryTable, column, feature.type, feature.meaning);
+  if (converted.ok()) {
+    columns->AddConverted(*std::move(converted));
+    return absl::OkStatus();
+  }
+  if (!feature.left_out) return converted.status();
+  columns->Add(&column);  // no cell of a dropped column has an effect
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -85,15 +103,17 @@ std::optional<size_t> FeatureColumns::Find(const std::string& name) const {
   return first;
 }
 
-absl::StatusOr<std::vector<const Column*>> MatchQueryRows(const FeatureColumns& context,
-                                                          const Table& query_rows) {
-  ASSIGN_OR_RETURN(std::vector<const Column*> matched, MatchNamesAndTypes(context, query_rows));
+absl::StatusOr<QueryColumns> MatchQueryRows(const FeatureColumns& context, const Table& query_rows,
+                                            ExtraColumns extra) {
+  ASSIGN_OR_RETURN(std::vector<const Column*> matched, MatchNames(context, query_rows, extra));
   const int64_t rows = query_rows.rows();
   if (rows == 0) return InvalidField(kQueryTable, "needs at least one row");
-  for (const Column* column : matched) {
-    RETURN_IF_ERROR(ValidateColumnCells(kQueryTable, *column, rows, NoLimits()));
+  QueryColumns columns;
+  for (size_t i = 0; i < matched.size(); ++i) {
+    RETURN_IF_ERROR(ValidateColumnCells(kQueryTable, *matched[i], rows, NoLimits()));
+    RETURN_IF_ERROR(AddColumn(*matched[i], context.columns()[i], &columns));
   }
-  return matched;
+  return columns;
 }
 
 }  // namespace chorale

@@ -8,7 +8,13 @@
 
 namespace chorale {
 
-enum class ColumnType { kNumeric, kCategorical };
+enum class ColumnType {
+  kNumeric,
+  kCategorical,
+  // Texts whose type is not yet inferred: only in tables of messages, never in a dataset
+  // (engine/data/text_columns.h).
+  kText,
+};
 
 // The meaning of a column's numbers. Clients use it to convert texts to numbers. Results do not
 // depend on it, except that dates of one day of each month count months
@@ -26,9 +32,9 @@ struct Column {
   std::string name;
   ColumnType type = ColumnType::kNumeric;
   std::vector<double> numbers;          // [rows] if numeric; NaN is a missing cell
-  std::vector<std::string> categories;  // distinct, non-empty strings, if categorical
-  std::vector<int32_t> codes;           // [rows] into categories, or kMissingCode
-  Meaning meaning = Meaning::kNumber;   // kNumber if categorical
+  std::vector<std::string> categories;  // distinct, non-empty strings, unless numeric
+  std::vector<int32_t> codes;           // [rows] into categories, or kMissingCode, unless numeric
+  Meaning meaning = Meaning::kNumber;   // kNumber unless numeric
 
   int64_t rows() const {
     return static_cast<int64_t>(type == ColumnType::kNumeric ? numbers.size() : codes.size());

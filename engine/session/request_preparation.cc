@@ -36,13 +36,16 @@ absl::Status CheckSource(const Source& expected, const ContextRecord& record,
   return absl::OkStatus();
 }
 
-absl::Status CheckColumns(const Table& query_rows, const std::vector<ColumnInfo>& context) {
+// Whether numbers match categories is not known before the context is loaded.
+absl::Status CheckColumns(const RequestBase& request, const std::vector<ColumnInfo>& context) {
   std::vector<FeatureColumn> columns;
   columns.reserve(context.size());
   for (const ColumnInfo& column : context) {
-    columns.push_back({column.name, column.type, column.left_out});
+    columns.push_back({column.name, column.type, column.left_out, column.meaning});
   }
-  return MatchQueryRows(FeatureColumns(std::move(columns)), query_rows).status();
+  return MatchQueryRows(FeatureColumns(std::move(columns)), request.query_rows,
+                        request.extra_columns)
+      .status();
 }
 
 // Checks whether float32, the model's type, can represent the values of the request.
@@ -80,7 +83,7 @@ class QueryRowsPreparation : public Preparation {
 
   absl::Status Check(const ContextRecord& record, const ModelInfo& model) const override {
     RETURN_IF_ERROR(CheckAllButColumns(record, model));
-    return CheckColumns(request_->query_rows, record.columns);
+    return CheckColumns(*request_, record.columns);
   }
 
   absl::StatusOr<PreparedRequest> Prepare(
@@ -89,7 +92,8 @@ class QueryRowsPreparation : public Preparation {
     RETURN_IF_ERROR(CheckAllButColumns(context->record, context->model->info));
     RETURN_IF_ERROR(CheckModelRange(*request_, transform));
     std::vector<ColumnNote> notes;
-    ASSIGN_OR_RETURN(FeatureMatrix query_rows, transform.Apply(request_->query_rows, &notes));
+    ASSIGN_OR_RETURN(FeatureMatrix query_rows,
+                     transform.Apply(request_->query_rows, &notes, request_->extra_columns));
     ColumnNote of_target = transform.target_note();
     if (!DescribesSnapping(*request_)) of_target.snapped_to.clear();
     if (!of_target.empty()) notes.push_back(std::move(of_target));

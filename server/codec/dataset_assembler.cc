@@ -1,5 +1,6 @@
 #include "server/codec/dataset_assembler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -21,8 +22,34 @@ constexpr size_t kCategoryOverhead = 2 * sizeof(std::string) + 32;
 
 std::string ColumnPath(size_t index) { return absl::StrCat("rows.columns[", index, "]"); }
 
-const char* TypeName(ColumnType type) {
-  return type == ColumnType::kNumeric ? "numeric" : "categorical";
+const char* FormName(ColumnType type) {
+  switch (type) {
+    case ColumnType::kNumeric:
+      return "numeric";
+    case ColumnType::kCategorical:
+      return "categorical";
+    case ColumnType::kText:
+      break;
+  }
+  return "strings";
+}
+
+absl::Status MissingTarget(size_t column, int64_t row) {
+  return InvalidField(
+      ColumnPath(column),
+      absl::StrCat("the target column must not have missing cells, but the cell in row ", row,
+                   " is missing; MISSING_TARGETS_DROP drops such rows"));
+}
+
+// Removes the rows that `dropped` marks.
+template <typename Cell>
+void RemoveRows(const std::vector<bool>& dropped, std::vector<Cell>* cells) {
+  if (cells->empty()) return;
+  size_t kept = 0;
+  for (size_t row = 0; row < dropped.size(); ++row) {
+    if (!dropped[row]) (*cells)[kept++] = (*cells)[row];
+  }
+  cells->resize(kept);
 }
 
 }  // namespace
@@ -64,6 +91,12 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
                         absl::StrCat("is ", header.seasons(), ", which is not a known value"));
   }
   if (header.seasons() == v1::RegisterContextHeader::SEASONS_OFF) seasons_ = Seasons::kNotSought;
+  if (!v1::RegisterContextHeader::MissingTargets_IsValid(header.missing_targets())) {
+    return InvalidField("header.missing_targets", absl::StrCat("is ", header.missing_targets(),
+                                                               ", which is not a known value"));
+  }
+  drops_missing_targets_ =
+      header.missing_targets() == v1::RegisterContextHeader::MISSING_TARGETS_DROP;
   context_id_ = header.context_id();
   announced_rows_ = header.row_count();
   target_ = header.target_column();
@@ -108,13 +141,14 @@ absl::Status DatasetAssembler::CheckTarget(const Table& chunk) const {
                         absl::StrCat("the rows have no column ", QuoteName(target_)));
   }
   const Column& column = chunk.columns[index];
-  if (column.type != ColumnType::kNumeric) {
+  if (column.type == ColumnType::kCategorical) {
     return InvalidField(ColumnPath(index), "the target column must be numeric");
   }
-  for (size_t i = 0; i < column.numbers.size(); ++i) {
-    if (std::isnan(column.numbers[i])) {
-      return InvalidField(absl::StrCat(ColumnPath(index), ".numeric.values[", i, "]"),
-                          "the target column must not have missing cells");
+  if (!drops_missing_targets_) {
+    const auto missing = std::find_if(column.numbers.begin(), column.numbers.end(),
+                                      [](double y) { return std::isnan(y); });
+    if (missing != column.numbers.end()) {
+      return MissingTarget(index, rows_ + (missing - column.numbers.begin()));
     }
   }
   // A dataset does not keep the target's meaning, so nobody else can check it.
@@ -140,8 +174,8 @@ absl::Status DatasetAssembler::CheckSameColumns(const Table& chunk) const {
     }
     if (column.type != first.type) {
       return InvalidField(ColumnPath(i),
-                          absl::StrCat("is ", TypeName(column.type), ", but the first message has ",
-                                       TypeName(first.type)));
+                          absl::StrCat("is ", FormName(column.type), ", but the first message has ",
+                                       FormName(first.type)));
     }
     if (column.meaning != first.meaning) {
       return InvalidField(
@@ -175,12 +209,7 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
       }
       renumber.push_back(it->second);
     }
-    if (static_cast<int64_t>(column.categories.size()) > limits_.max_categories) {
-      return InvalidField(absl::StrCat(ColumnPath(index), ".categorical.categories"),
-                          absl::StrCat("has more than ", limits_.max_categories,
-                                       " categories over all messages, the limit (column ",
-                                       QuoteName(column.name), ")"));
-    }
+    if (chunk.type == ColumnType::kCategorical) RETURN_IF_ERROR(CheckCategories(index));
     CountBytes(chunk.codes.size() * sizeof(int32_t), 0);
     for (int32_t code : chunk.codes) {
       column.codes.push_back(code == kMissingCode ? kMissingCode : renumber[code]);
@@ -189,6 +218,60 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
   if (bytes_ > limits_.max_dataset_bytes) {
     return InvalidField("rows", absl::StrCat("take more than ", limits_.max_dataset_bytes,
                                              " bytes over all messages, the limit"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DatasetAssembler::CheckCategories(size_t index) const {
+  const Column& column = table_.columns[index];
+  if (static_cast<int64_t>(column.categories.size()) <= limits_.max_categories) {
+    return absl::OkStatus();
+  }
+  return InvalidField(ColumnPath(index),
+                      absl::StrCat("has more than ", limits_.max_categories,
+                                   " categories over all messages, the limit (column ",
+                                   QuoteName(column.name), ")"));
+}
+
+absl::Status DatasetAssembler::InferTypes() {
+  for (size_t i = 0; i < table_.columns.size(); ++i) {
+    Column& column = table_.columns[i];
+    if (column.type != ColumnType::kText) continue;
+    for (TextWarning& warning : InferType(&column)) text_warnings_.push_back(std::move(warning));
+    if (column.type == ColumnType::kCategorical) RETURN_IF_ERROR(CheckCategories(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DatasetAssembler::CheckInferredTarget(size_t index) const {
+  const Column& column = table_.columns[index];
+  if (column.type == ColumnType::kNumeric) return absl::OkStatus();
+  for (const TextWarning& warning : text_warnings_) {
+    if (warning.column != target_) continue;
+    return InvalidField(
+        ColumnPath(index),
+        absl::StrCat("the target column must be numeric, but is ", warning.message));
+  }
+  return InvalidField(ColumnPath(index),
+                      absl::StrCat("the target column must be numeric, but contains texts such as ",
+                                   QuoteName(column.categories.front())));
+}
+
+absl::Status DatasetAssembler::DropMissingTargets(size_t index) {
+  const std::vector<double>& y = table_.columns[index].numbers;
+  std::vector<bool> missing(y.size());
+  for (size_t row = 0; row < y.size(); ++row) missing[row] = std::isnan(y[row]);
+  dropped_rows_ = std::count(missing.begin(), missing.end(), true);
+  if (dropped_rows_ == 0) return absl::OkStatus();
+  if (!drops_missing_targets_) {
+    return MissingTarget(index, std::find(missing.begin(), missing.end(), true) - missing.begin());
+  }
+  if (dropped_rows_ == rows_) {
+    return InvalidField(ColumnPath(index), "the target column has no values");
+  }
+  for (Column& column : table_.columns) {
+    RemoveRows(missing, &column.numbers);
+    RemoveRows(missing, &column.codes);
   }
   return absl::OkStatus();
 }
@@ -204,10 +287,13 @@ absl::StatusOr<Dataset> DatasetAssembler::Finish() {
     return InvalidField("rows.columns",
                         "must have at least one feature column in addition to the target column");
   }
+  RETURN_IF_ERROR(InferTypes());
+  const int64_t target = table_.Find(target_);
+  RETURN_IF_ERROR(CheckInferredTarget(target));
+  RETURN_IF_ERROR(DropMissingTargets(target));
   Dataset dataset;
   dataset.target = target_;
   dataset.seasons = seasons_;
-  const int64_t target = table_.Find(target_);
   dataset.y = std::move(table_.columns[target].numbers);
   table_.columns.erase(table_.columns.begin() + target);
   dataset.features = std::move(table_);

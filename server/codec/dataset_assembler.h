@@ -12,6 +12,7 @@
 #include "chorale/v1/chorale.pb.h"
 #include "engine/data/limits.h"
 #include "engine/data/table.h"
+#include "engine/data/text_columns.h"
 
 namespace chorale {
 
@@ -25,12 +26,19 @@ class DatasetAssembler {
 
   // Adds the next message. InvalidArgument, with the field: a missing, repeated or malformed
   // header; a chunk whose columns differ from the first chunk's; a missing cell in the target
-  // column; too many rows, categories, bytes or chunks.
+  // column, unless the header drops such rows; too many rows, categories, bytes or chunks.
   absl::Status Add(const v1::RegisterContextRequest& message);
 
-  // Returns the whole dataset after the last message. InvalidArgument if there is no header, no row
-  // or no feature column, or if the header's row_count differs from the number of rows.
+  // Returns the whole dataset after the last message, with the types of columns of strings inferred
+  // and, if the header requests it, without rows that have no target value. InvalidArgument if
+  // there is no header, no row or no feature column, if the header's row_count differs from the
+  // number of rows, if strings of the target column are not numbers, or if those of another column
+  // are too many categories.
   absl::StatusOr<Dataset> Finish();
+  // After Finish: the warnings about columns of strings, in the order of the columns.
+  const std::vector<TextWarning>& text_warnings() const { return text_warnings_; }
+  // After Finish: the number of dropped rows without a target value.
+  int64_t dropped_rows() const { return dropped_rows_; }
 
   // From the header; empty before it.
   const std::string& context_id() const { return context_id_; }
@@ -49,6 +57,10 @@ class DatasetAssembler {
   absl::Status AddRows(const v1::Table& rows);
   absl::Status CheckTarget(const Table& chunk) const;
   absl::Status CheckSameColumns(const Table& chunk) const;
+  absl::Status CheckCategories(size_t index) const;
+  absl::Status InferTypes();
+  absl::Status CheckInferredTarget(size_t index) const;
+  absl::Status DropMissingTargets(size_t index);
   // `overhead`: memory beyond `bytes`.
   void CountBytes(size_t bytes, size_t overhead);
   absl::Status Append(const Column& chunk, size_t index);
@@ -59,6 +71,7 @@ class DatasetAssembler {
   std::string model_id_;
   std::string target_;
   Seasons seasons_ = Seasons::kSought;
+  bool drops_missing_targets_ = false;
   int64_t announced_rows_ = 0;  // 0: not announced
   int64_t chunks_ = 0;
   int64_t rows_ = 0;
@@ -66,6 +79,8 @@ class DatasetAssembler {
   int64_t memory_bytes_ = 0;
   Table table_;                                // includes the target column
   std::vector<CategoryIndex> category_index_;  // [columns]
+  std::vector<TextWarning> text_warnings_;
+  int64_t dropped_rows_ = 0;
 };
 
 }  // namespace chorale

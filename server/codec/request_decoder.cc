@@ -39,6 +39,7 @@ absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBas
   ASSIGN_OR_RETURN(Table query_rows, DecodeTable(message.rows(), "rows", QueryRowBounds(limits)));
   request->context = std::move(context);
   request->query_rows = std::move(query_rows);
+  if (message.ignore_extra_columns()) request->extra_columns = ExtraColumns::kIgnore;
   request->expected = {message.expected_source().context_digest(),
                        message.expected_source().model_digest()};
   return absl::OkStatus();

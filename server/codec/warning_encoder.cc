@@ -74,7 +74,44 @@ class WarningWriter {
   int64_t left_out_ = 0;
 };
 
+v1::Warning::Reason EncodeReason(TextReason reason) {
+  switch (reason) {
+    case TextReason::kReadAsDates:
+      return v1::Warning::REASON_READ_AS_DATES;
+    case TextReason::kNumbersAsText:
+      return v1::Warning::REASON_NUMBERS_AS_TEXT;
+    case TextReason::kDatesAsText:
+      return v1::Warning::REASON_DATES_AS_TEXT;
+    case TextReason::kDatesAsNumbers:
+      return v1::Warning::REASON_DATES_AS_NUMBERS;
+    case TextReason::kMixedTypes:
+      return v1::Warning::REASON_MIXED_TYPES;
+    case TextReason::kAllDistinct:
+      return v1::Warning::REASON_ALL_DISTINCT;
+    case TextReason::kLeadingZeros:
+      return v1::Warning::REASON_LEADING_ZEROS;
+    case TextReason::kLargeIntegers:
+      return v1::Warning::REASON_LARGE_INTEGERS;
+  }
+  return v1::Warning::REASON_UNSPECIFIED;
+}
+
 }  // namespace
+
+void EncodeTableWarnings(absl::Span<const TextWarning> texts, const std::string& target,
+                         int64_t dropped_rows, Warnings* warnings) {
+  WarningWriter writer(warnings);
+  if (dropped_rows > 0) {
+    writer.Add(
+        v1::Warning::REASON_DROPPED_ROWS, target, dropped_rows,
+        absl::StrCat(dropped_rows, dropped_rows == 1 ? " row" : " rows", " without a target value ",
+                     dropped_rows == 1 ? "was" : "were", " dropped"));
+  }
+  for (const TextWarning& text : texts) {
+    writer.Add(EncodeReason(text.reason), text.column, text.cells, text.message);
+  }
+  writer.Finish();
+}
 
 void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
   WarningWriter writer(warnings);

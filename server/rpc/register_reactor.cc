@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "chorale/v1/chorale.pb.h"
 #include "server/codec/response_encoder.h"
+#include "server/codec/warning_encoder.h"
 #include "server/rpc/message.h"
 
 namespace chorale {
@@ -57,18 +58,16 @@ absl::Status RegisterReactor::Take(grpc::ByteBuffer* bytes) {
 }
 
 void RegisterReactor::Register() {
-  absl::StatusOr<RegisterOutcome> outcome = RegisterNow();
+  const absl::StatusOr<v1::RegisterContextResponse> response = RegisterNow();
   Release();
-  if (!outcome.ok()) {
-    Finish(outcome.status());
+  if (!response.ok()) {
+    Finish(response.status());
     return;
   }
-  v1::RegisterContextResponse response;
-  EncodeRegistration(*outcome, &response);
-  FinishWith(response);
+  FinishWith(*response);
 }
 
-absl::StatusOr<RegisterOutcome> RegisterReactor::RegisterNow() {
+absl::StatusOr<v1::RegisterContextResponse> RegisterReactor::RegisterNow() {
   // Cancelled in the queue: the client would not learn the outcome.
   if (cancelled_) return absl::CancelledError("the client disconnected");
   live().Note("context", assembler_->context_id());
@@ -83,7 +82,11 @@ absl::StatusOr<RegisterOutcome> RegisterReactor::RegisterNow() {
            .dataset_bytes = live().caller().policy.quotas.dataset_bytes}));
   live().Note("outcome", outcome.outcome == PutOutcome::kUnchanged ? "unchanged" : "created");
   live().Note("model", outcome.context.record.model);
-  return outcome;
+  v1::RegisterContextResponse response;
+  EncodeTableWarnings(assembler_->text_warnings(), dataset.target, assembler_->dropped_rows(),
+                      response.mutable_warnings());
+  EncodeRegistration(outcome, &response);
+  return response;
 }
 
 void RegisterReactor::ReleaseAndFinish(const absl::Status& status) {

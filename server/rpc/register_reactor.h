@@ -39,7 +39,7 @@ class RegisterReactor final : public Reactor {
   absl::Status Take(grpc::ByteBuffer* bytes);
   // On the blocking executor.
   void Register();
-  absl::StatusOr<RegisterOutcome> RegisterNow();
+  absl::StatusOr<v1::RegisterContextResponse> RegisterNow();
   // Frees the call's memory, then finishes it.
   void ReleaseAndFinish(const absl::Status& status);
   // Before the client sees the end of the call, so that its next call finds the memory free.

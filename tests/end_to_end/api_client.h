@@ -58,6 +58,9 @@ class ApiClient {
   Reply<v1::RegisterContextResponse> Register(
       const std::string& id, const v1::Table& table, const std::string& target_column,
       v1::RegisterContextHeader::Seasons seasons = {}) const;
+  // Sends the header, then the chunks.
+  Reply<v1::RegisterContextResponse> Upload(const v1::RegisterContextHeader& header,
+                                            const std::vector<v1::Table>& chunks) const;
   Reply<v1::Context> Get(const std::string& id) const;
   Reply<v1::Context> Warm(const std::string& id) const;
   grpc::Status Delete(const std::string& id) const;
@@ -70,10 +73,6 @@ class ApiClient {
                  absl::Duration timeout = absl::Seconds(120)) const;
 
  private:
-  // Sends the header, then the chunks.
-  Reply<v1::RegisterContextResponse> Upload(const v1::RegisterContextHeader& header,
-                                            const std::vector<v1::Table>& chunks) const;
-
   std::unique_ptr<v1::Chorale::Stub> stub_;
 };
 

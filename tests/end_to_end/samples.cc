@@ -55,8 +55,11 @@ SampleStream::SampleStream(v1::Chorale::Stub& stub, const v1::SampleRequest& req
   samples_.paths = request.path_count();
   if (request.rows().columns_size() > 0) {
     const v1::Column& column = request.rows().columns(0);
-    samples_.query_rows = column.has_categorical() ? column.categorical().codes_size()
-                                                   : column.numeric().values_size();
+    // Only one form has cells.
+    samples_.query_rows = column.numeric().values_size() + column.categorical().codes_size() +
+                          column.bools().values_size() + column.integers().values_size() +
+                          column.strings().values_size() + column.dates().days_size() +
+                          column.timestamps().microseconds_size();
   }
   // A request that the server is to refuse may ask for any number.
   constexpr int64_t kMostValues = 1 << 24;

@@ -145,6 +145,14 @@ TABLE = '''columns { name: "x" numeric { values: 1 values: nan values: -2.5 mean
 columns { name: "b" numeric { values: 1 values: 0 values: nan meaning: MEANING_BOOLEAN } }
 columns { name: "c" categorical { categories: "a" categories: "b" codes: 1 codes: -1 codes: 0 } }'''
 ROWS = 'rows { ' + TABLE + ' }'
+# The other forms of columns.
+FORMS = '''columns { name: "a" bools { values: true values: false values: true missing_rows: 1 } }
+columns { name: "b" integers { values: -1 values: 9007199254740992 values: 0 missing_rows: 2 } }
+columns { name: "c" strings { values: "2024-01-31" values: "" values: "3.0" } }
+columns { name: "d" dates { days: -719162 days: 0 days: 2932896 } }
+columns { name: "e" timestamps { microseconds: -1 microseconds: 0 microseconds: 1 missing_rows: 0 } }
+columns { name: "f" strings { values: "1" values: "9007199254740993" values: "\\302\\2403 kg" } }
+columns { name: "y" strings { values: "1" values: "-2.5e3" values: "" } }'''
 
 # (kind, seed name, messages in text form). The order of the kinds is that of request_fuzz.cc.
 MESSAGES = (
@@ -165,6 +173,13 @@ MESSAGES = (
         'header { context_id: "b" target_column: "x" model: "models/m" }',
         f'rows {{ {TABLE} }}', f'rows {{ {TABLE} }}']),
 )
+FORM_MESSAGES = (
+    ('PredictRequest', 'predict_forms', [
+        f'context: "contexts/a" rows {{ {FORMS} }} ignore_extra_columns: true']),
+    ('RegisterContextRequest', 'register_forms', [
+        'header { context_id: "a" target_column: "y" missing_targets: MISSING_TARGETS_DROP }',
+        f'rows {{ {FORMS} }}', f'rows {{ {FORMS} }}']),
+)
 KINDS = ('PredictRequest', 'SampleRequest', 'LogDensityRequest', 'RegisterContextRequest')
 
 
@@ -176,7 +191,7 @@ def encode(kind, text):
 
 def request_seeds():
     """One byte of kind, then the messages, each behind its length in two bytes."""
-    for kind, name, texts in MESSAGES:
+    for kind, name, texts in MESSAGES + FORM_MESSAGES:
         messages = [encode(kind, text) for text in texts]
         yield name, bytes([KINDS.index(kind)]) + b''.join(
             struct.pack('<H', len(message)) + message for message in messages)

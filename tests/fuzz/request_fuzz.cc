@@ -16,6 +16,7 @@
 #include "chorale/v1/chorale.pb.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/limits.h"
+#include "engine/data/query_columns.h"
 #include "server/codec/dataset_assembler.h"
 #include "server/codec/request_decoder.h"
 
@@ -52,12 +53,33 @@ void RequireSound(const Table& table) {
   }
 }
 
+// Converts the columns to every type that a context's column can have.
+void MatchWithOtherTypes(const Table& table) {
+  for (const ColumnType type : {ColumnType::kNumeric, ColumnType::kCategorical}) {
+    for (const Meaning meaning : {Meaning::kNumber, Meaning::kBoolean, Meaning::kDate}) {
+      for (const Column& column : table.columns) {
+        const FeatureColumns context({{.name = column.name, .type = type, .meaning = meaning}});
+        const absl::StatusOr<QueryColumns> matched =
+            MatchQueryRows(context, table, ExtraColumns::kIgnore);
+        if (!matched.ok()) {
+          RequireRefusal(matched.status());
+          continue;
+        }
+        const Column& converted = (*matched)[0];
+        Require(converted.type == type && converted.rows() == table.rows());
+        for (const double number : converted.numbers) Require(!std::isinf(number));
+      }
+    }
+  }
+}
+
 void DecodeOnePredict(absl::string_view bytes) {
   v1::PredictRequest message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
   const absl::StatusOr<PredictRequest> request = DecodePredict(message, Limits());
   if (!request.ok()) return RequireRefusal(request.status());
   RequireSound(request->query_rows);
+  MatchWithOtherTypes(request->query_rows);
 }
 
 void DecodeOneSample(absl::string_view bytes) {

@@ -29,6 +29,14 @@ inline v1::Column* AddCategorical(v1::Table* table, const std::string& name,
   return column;
 }
 
+inline v1::Column* AddStrings(v1::Table* table, const std::string& name,
+                              const std::vector<std::string>& values) {
+  v1::Column* column = table->add_columns();
+  column->set_name(name);
+  for (const std::string& value : values) column->mutable_strings()->add_values(value);
+  return column;
+}
+
 // Three rows of a numeric and a categorical column.
 inline v1::Table SmallTable() {
   v1::Table table;

@@ -4,7 +4,8 @@
 // them: kind, then meaning and values, or categories in the order of their first cells; and the
 // reason of the note, if there is one. "python" has what differs where the same cells are texts of
 // a data frame in Python: there, plain numbers as texts are categories, and "NA" is a text like
-// others.
+// others. "server" has what differs for strings in the API
+// (tests/engine/data/text_columns_test.cc).
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -88,7 +88,7 @@ def test_both_clients_send_the_same_requests(
     weighed: dict[str, Any] = {"orders": 1, "seed": 7, "wrap": True}
     table: dict[str, Any] = {
         "target": "price", "name": "flats", "model": "m", "types": {"x": "categorical"},
-        "seasons": False,
+        "seasons": False, "missing_targets": "drop",
     }  # fmt: skip
     kinds = ("RegisterContext", "Predict", "Sample", "LogDensity")
     mixtures = pb.Mixtures(component_count=1, means=[1, 2], stds=[1, 2], weights=[1, 1])

@@ -165,6 +165,20 @@ def test_seasons_are_sought_unless_the_caller_says_no(
     ]
 
 
+def test_rows_without_a_target_are_dropped_on_request(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
+    table = {"x": [1.0, 2.0], "y": [3.0, None]}
+    with pytest.raises(chorale_client.InvalidArgumentError, match="missing_targets='drop'"):
+        client.register(table, target="y")
+    with pytest.raises(chorale_client.InvalidArgumentError, match="neither 'reject' nor 'drop'"):
+        client.register(table, target="y", missing_targets="keep")  # type: ignore[arg-type]
+    client.register(table, target="y", missing_targets="drop")
+    [messages] = fake.requests("RegisterContext")
+    assert messages[0].header.missing_targets == pb.RegisterContextHeader.MISSING_TARGETS_DROP
+    assert messages[0].header.row_count == 2
+
+
 def test_a_season_is_listed_but_not_warned_of(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:

@@ -40,6 +40,21 @@ TEST(CategoryLookupTest, TheSameBytesComeFirst) {
   EXPECT_EQ(lookup.Find("c d"), 3);
 }
 
+// Tools write 3 and 3.0 for the same number; 03 is a code.
+TEST(CategoryLookupTest, EqualNumbersMeet) {
+  const CategoryLookup lookup(std::vector<std::string>{"03", "10", "2.50", "3", "x"});
+  EXPECT_EQ(lookup.Find("3.0"), 3);
+  EXPECT_EQ(lookup.Find("+3"), 3);
+  EXPECT_EQ(lookup.Find("03"), 0);
+  EXPECT_EQ(lookup.Find("1e1"), 1);
+  EXPECT_EQ(lookup.Find("2.5"), 2);
+  EXPECT_EQ(lookup.Find("003"), CategoryLookup::kUnknown);
+  EXPECT_EQ(lookup.Find("4"), CategoryLookup::kUnknown);
+  EXPECT_TRUE(lookup.has_numbers());
+  EXPECT_TRUE(CategoryLookup({"no", "yes"}).has_numbers());
+  EXPECT_FALSE(CategoryLookup({"03", "x"}).has_numbers());
+}
+
 // Excel and R write TRUE, pandas True, JSON true, databases 1, people yes.
 TEST(CategoryLookupTest, WordsForTrueAndFalseMeet) {
   for (const std::vector<std::string>& categories : {std::vector<std::string>{"FALSE", "TRUE"},
@@ -56,7 +71,7 @@ TEST(CategoryLookupTest, WordsForTrueAndFalseMeet) {
     for (const char* word : {"false", "FALSE", "False", "f", "no", "N", "0", "0.0"}) {
       EXPECT_EQ(lookup.Find(word), 0) << categories[0] << " " << word;
     }
-    for (const char* word : {"", "2", "maybe", "-1", "tr", "1.00"}) {
+    for (const char* word : {"", "2", "maybe", "-1", "tr", "1.50"}) {
       EXPECT_EQ(lookup.Find(word), CategoryLookup::kUnknown) << word;
     }
   }
@@ -74,7 +89,7 @@ TEST(CategoryLookupTest, OtherCategoriesHaveNoTruthValue) {
         {"true", "yes"},
         {"A", "T"}}) {
     const CategoryLookup lookup(categories);
-    for (const char* word : {"true", "t", "Y", "F", "FALSE", "1.0"}) {
+    for (const char* word : {"true", "t", "Y", "F", "FALSE", "3.0"}) {
       const bool is_one = std::find(categories.begin(), categories.end(), word) != categories.end();
       EXPECT_EQ(lookup.Find(word) != CategoryLookup::kUnknown, is_one) << word;
     }

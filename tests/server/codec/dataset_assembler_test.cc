@@ -43,6 +43,83 @@ void ExpectRefused(const absl::Status& status, const std::string& field, const s
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
+v1::RegisterContextRequest TextRows(const std::vector<std::string>& prices,
+                                    const std::vector<std::string>& days) {
+  v1::RegisterContextRequest message;
+  AddStrings(message.mutable_rows(), "price", prices);
+  AddStrings(message.mutable_rows(), "day", days);
+  return message;
+}
+
+TEST(DatasetAssemblerTest, TypesOfStringsAreThoseOfAllMessages) {
+  DatasetAssembler dates{Limits()};
+  ASSERT_TRUE(dates.Add(Header()).ok());
+  ASSERT_TRUE(dates.Add(TextRows({"1.5", "2"}, {"2024-01-31", ""})).ok());
+  ASSERT_TRUE(dates.Add(TextRows({"3"}, {"2024-02-01"})).ok());
+  absl::StatusOr<Dataset> dataset = dates.Finish();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_THAT(dataset->y, ElementsAre(1.5, 2, 3));
+  EXPECT_EQ(dataset->features.columns[0].meaning, Meaning::kDate);
+  EXPECT_EQ(dataset->features.columns[0].numbers[2], 19754);
+  ASSERT_EQ(dates.text_warnings().size(), 1);
+  EXPECT_EQ(dates.text_warnings()[0].reason, TextReason::kReadAsDates);
+
+  DatasetAssembler texts{Limits()};
+  ASSERT_TRUE(texts.Add(Header()).ok());
+  ASSERT_TRUE(texts.Add(TextRows({"1.5", "2"}, {"2024-01-31", ""})).ok());
+  ASSERT_TRUE(texts.Add(TextRows({"3"}, {"tomorrow"})).ok());
+  dataset = texts.Finish();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->features.columns[0].type, ColumnType::kCategorical);
+  EXPECT_THAT(dataset->features.columns[0].codes, ElementsAre(0, kMissingCode, 1));
+}
+
+TEST(DatasetAssemblerTest, StringsOfTheTargetAreNumbers) {
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(TextRows({"1.5", "x", "2"}, {"a", "b", "c"})).ok());
+  ExpectRefused(assembler.Finish().status(), "rows.columns[0]",
+                "because 1 of its 3 cells is not a number (first: \"x\" in row 1)");
+
+  DatasetAssembler empty{Limits()};
+  ASSERT_TRUE(empty.Add(Header()).ok());
+  ASSERT_TRUE(empty.Add(TextRows({"1.5", "", "2"}, {"a", "b", "c"})).ok());
+  ExpectRefused(empty.Finish().status(), "rows.columns[0]", "the cell in row 1 is missing");
+}
+
+TEST(DatasetAssemblerTest, LimitsOfCategoriesApplyToInferredCategories) {
+  Limits limits;
+  limits.max_categories = 2;
+  DatasetAssembler numbers(limits);
+  ASSERT_TRUE(numbers.Add(Header()).ok());
+  ASSERT_TRUE(numbers.Add(TextRows({"1", "2", "3"}, {"4", "5", "6"})).ok());
+  EXPECT_TRUE(numbers.Finish().ok());
+  DatasetAssembler texts(limits);
+  ASSERT_TRUE(texts.Add(Header()).ok());
+  ASSERT_TRUE(texts.Add(TextRows({"1", "2", "3"}, {"a", "b", "c"})).ok());
+  ExpectRefused(texts.Finish().status(), "rows.columns[1]", "more than 2 categories");
+}
+
+TEST(DatasetAssemblerTest, RowsWithoutATargetAreDroppedOnRequest) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  v1::RegisterContextRequest header = Header("houses", "price", "", 5);
+  header.mutable_header()->set_missing_targets(v1::RegisterContextHeader::MISSING_TARGETS_DROP);
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(header).ok());
+  ASSERT_TRUE(assembler.Add(Rows({1, kNan}, {"red", "blue"}, {1, 0})).ok());
+  ASSERT_TRUE(assembler.Add(Rows({3, 4, kNan}, {"green", "red"}, {0, -1, 1})).ok());
+  const absl::StatusOr<Dataset> dataset = assembler.Finish();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(assembler.dropped_rows(), 2);
+  EXPECT_THAT(dataset->y, ElementsAre(1, 3, 4));
+  EXPECT_THAT(dataset->features.columns[0].codes, ElementsAre(1, 2, kMissingCode));
+
+  DatasetAssembler nothing{Limits()};
+  ASSERT_TRUE(nothing.Add(header).ok());
+  ASSERT_TRUE(nothing.Add(Rows({kNan, kNan, kNan, kNan, kNan}, {"red"}, {0, 0, 0, 0, 0})).ok());
+  ExpectRefused(nothing.Finish().status(), "rows.columns[0]", "no values");
+}
+
 TEST(DatasetAssemblerTest, ChunksBecomeOneDataset) {
   DatasetAssembler assembler{Limits()};
   ASSERT_TRUE(assembler.Add(Header("houses", "price", "models/base", 5)).ok());
@@ -227,8 +304,8 @@ TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
 
   DatasetAssembler hole{Limits()};
   ASSERT_TRUE(hole.Add(Header()).ok());
-  ExpectRefused(hole.Add(Rows({1, std::nan("")}, {"a"}, {0, 0})),
-                "rows.columns[0].numeric.values[1]", "missing");
+  ExpectRefused(hole.Add(Rows({1, std::nan("")}, {"a"}, {0, 0})), "rows.columns[0]",
+                "the cell in row 1 is missing");
 
   DatasetAssembler boolean{Limits()};
   ASSERT_TRUE(boolean.Add(Header()).ok());
@@ -260,8 +337,7 @@ TEST(DatasetAssemblerTest, LimitsHoldOverAllChunks) {
   ASSERT_TRUE(categories.Add(Header()).ok());
   ASSERT_TRUE(categories.Add(Rows({1}, {"a", "b"}, {0})).ok());
   ASSERT_TRUE(categories.Add(Rows({1}, {"b", "c"}, {0})).ok());
-  ExpectRefused(categories.Add(Rows({1}, {"d"}, {0})), "rows.columns[1].categorical.categories",
-                "more than 3");
+  ExpectRefused(categories.Add(Rows({1}, {"d"}, {0})), "rows.columns[1]", "more than 3");
 
   limits = Limits();
   limits.max_dataset_bytes = 58;

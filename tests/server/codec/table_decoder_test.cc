@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/date_text.h"
 #include "base/error_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,15 +17,13 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsNan;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-constexpr TableBounds kBounds = {.max_rows = 4,
-                                 .max_columns = 3,
-                                 .max_categories = 3,
-                                 .max_name_bytes = 8,
-                                 .max_category_bytes = 8};
+constexpr TableBounds kBounds = {
+    .max_rows = 4, .max_columns = 3, .max_categories = 3, .max_name_bytes = 8, .max_text_bytes = 8};
 
 TEST(TableDecoderTest, KeepsEverything) {
   v1::Table message = SmallTable();
@@ -62,6 +61,49 @@ TEST(TableDecoderTest, ATableAtEveryBoundIsFine) {
   AddCategorical(&message, "b", {"12345678", "y", "z"}, {2, 1, 0, -1});
   AddNumeric(&message, "c", {1, 2, 3, 4});
   EXPECT_TRUE(DecodeTable(message, "t", kBounds).ok());
+}
+
+// The first column, whose values a test sets.
+v1::Column* SetForm(v1::Table* table) { return table->mutable_columns(0); }
+
+TEST(TableDecoderTest, EveryFormBecomesNumbersOrTexts) {
+  v1::Table message;
+  const auto add = [&](const std::string& name) {
+    v1::Column* const column = message.add_columns();
+    column->set_name(name);
+    return column;
+  };
+  v1::BoolValues* const bools = add("bools")->mutable_bools();
+  for (const bool value : {true, false, true}) bools->add_values(value);
+  bools->add_missing_rows(2);
+  v1::IntegerValues* const integers = add("integers")->mutable_integers();
+  // Values of missing rows are ignored.
+  for (const int64_t value : {-3LL, 1LL << 60, 9007199254740992LL}) integers->add_values(value);
+  integers->add_missing_rows(1);
+  integers->add_missing_rows(1);
+  v1::DateValues* const dates = add("dates")->mutable_dates();
+  for (const int32_t day : {19753, -1, 0}) dates->add_days(day);
+  dates->add_missing_rows(0);
+  v1::TimestampValues* const times = add("times")->mutable_timestamps();
+  for (const int64_t time : {43'200'000'000LL, -1LL, 0LL}) times->add_microseconds(time);
+  AddStrings(&message, "strings", {"b", "", "b"});
+
+  TableBounds bounds = kBounds;
+  bounds.max_columns = 5;
+  const absl::StatusOr<Table> table = DecodeTable(message, "rows", bounds);
+  ASSERT_TRUE(table.ok()) << table.status();
+  const std::vector<Column>& columns = table->columns;
+  EXPECT_EQ(columns[0].meaning, Meaning::kBoolean);
+  EXPECT_THAT(columns[0].numbers, ElementsAre(1, 0, IsNan()));
+  EXPECT_EQ(columns[1].meaning, Meaning::kNumber);
+  EXPECT_THAT(columns[1].numbers, ElementsAre(-3, IsNan(), 9007199254740992.0));
+  EXPECT_EQ(columns[2].meaning, Meaning::kDate);
+  EXPECT_THAT(columns[2].numbers, ElementsAre(IsNan(), -1, 0));
+  EXPECT_EQ(columns[3].meaning, Meaning::kDate);
+  EXPECT_THAT(columns[3].numbers, ElementsAre(0.5, *ParseDate("1969-12-31T23:59:59.999999"), 0));
+  EXPECT_EQ(columns[4].type, ColumnType::kText);
+  EXPECT_THAT(columns[4].categories, ElementsAre("b"));
+  EXPECT_THAT(columns[4].codes, ElementsAre(0, kMissingCode, 0));
 }
 
 struct BadTable {
@@ -108,7 +150,47 @@ INSTANTIATE_TEST_SUITE_P(
                  [](auto* t) { t->mutable_columns(1)->mutable_categorical()->add_codes(0); },
                  "rows.columns[1]", "4 rows, but the first column has 3"},
         BadTable{"NoValues", [](auto* t) { t->mutable_columns(1)->clear_values(); },
-                 "rows.columns[1]", "numeric or categorical"},
+                 "rows.columns[1]", "must have values"},
+        BadTable{"LargeInteger",
+                 [](auto* t) {
+                   for (const int64_t value : {1LL << 53, -(1LL << 53), (1LL << 53) + 1}) {
+                     SetForm(t)->mutable_integers()->add_values(value);
+                   }
+                 },
+                 "rows.columns[0].integers.values[2]", "is 9007199254740993; integers must be"},
+        BadTable{"DateBeforeYear1",
+                 [](auto* t) {
+                   for (const int32_t day : {0, -719162, -719163}) {
+                     SetForm(t)->mutable_dates()->add_days(day);
+                   }
+                 },
+                 "rows.columns[0].dates.days[2]", "years 1 to 9999"},
+        BadTable{"TimeAfterYear9999",
+                 [](auto* t) {
+                   for (const int64_t time : {int64_t{0}, 253402300799999999, 253402300800000000}) {
+                     SetForm(t)->mutable_timestamps()->add_microseconds(time);
+                   }
+                 },
+                 "rows.columns[0].timestamps.microseconds[2]", "years 1 to 9999"},
+        BadTable{"MissingRowAbove",
+                 [](auto* t) {
+                   for (int i = 0; i < 3; ++i) SetForm(t)->mutable_bools()->add_values(true);
+                   SetForm(t)->mutable_bools()->add_missing_rows(3);
+                 },
+                 "rows.columns[0].bools.missing_rows[0]", "is 3; the column has 3 rows"},
+        BadTable{"NegativeMissingRow",
+                 [](auto* t) {
+                   for (int i = 0; i < 3; ++i) SetForm(t)->mutable_dates()->add_days(i);
+                   SetForm(t)->mutable_dates()->add_missing_rows(-1);
+                 },
+                 "rows.columns[0].dates.missing_rows[0]", "is -1"},
+        BadTable{"LongString",
+                 [](auto* t) {
+                   for (const char* text : {"", "12345678", "123456789"}) {
+                     SetForm(t)->mutable_strings()->add_values(text);
+                   }
+                 },
+                 "rows.columns[0].strings.values[2]", "9 bytes; the limit is 8"},
         BadTable{"NoName", [](auto* t) { t->mutable_columns(0)->clear_name(); },
                  "rows.columns[0].name", "empty"},
         BadTable{"LongName", [](auto* t) { t->mutable_columns(0)->set_name("123456789"); },

@@ -15,6 +15,22 @@ using ::testing::HasSubstr;
 
 using Warnings = google::protobuf::RepeatedPtrField<v1::Warning>;
 
+TEST(WarningEncoderTest, WarningsAboutAnUploadedTable) {
+  Warnings warnings;
+  EncodeTableWarnings({{"x", TextReason::kMixedTypes, 2, "read as categories"}}, "y", 1, &warnings);
+  ASSERT_EQ(warnings.size(), 2);
+  EXPECT_EQ(warnings[0].reason(), v1::Warning::REASON_DROPPED_ROWS);
+  EXPECT_EQ(warnings[0].column(), "y");
+  EXPECT_EQ(warnings[0].cell_count(), 1);
+  EXPECT_THAT(warnings[0].message(), HasSubstr("1 row without a target value was dropped"));
+  EXPECT_EQ(warnings[1].reason(), v1::Warning::REASON_MIXED_TYPES);
+  EXPECT_EQ(warnings[1].cell_count(), 2);
+  EXPECT_EQ(warnings[1].message(), "column \"x\": read as categories");
+  warnings.Clear();
+  EncodeTableWarnings({}, "y", 0, &warnings);
+  EXPECT_EQ(warnings.size(), 0);
+}
+
 TEST(WarningEncoderTest, OneForEachReason) {
   Warnings warnings;
   EncodeWarnings({{.column = "year", .left_out = true, .ignored = 2},

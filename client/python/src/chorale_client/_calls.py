@@ -28,6 +28,7 @@ from chorale_client._requests import (
     MAX_CHUNK_ROWS,
     MAX_PREDICT_BYTES,
     MAX_PREDICT_ROWS,
+    MissingTargets,
     beyond_buffer,
     check_rows,
     check_size,
@@ -84,19 +85,35 @@ def register(
     progress: Option,
     *,
     seasons: bool,
+    missing_targets: MissingTargets,
 ) -> Job[Registered]:
     """Registers a user's table; returns the context and the warnings, which it also issues."""
-    table, target_name, name = table_to_register(data, target, name, model, types, seasons=seasons)
+    table, target_name, name = table_to_register(
+        data, target, name, model, types, seasons=seasons, missing_targets=missing_targets
+    )
     with Progress(progress, table.row_count, "rows") as done:
         registered = yield from register_table(
-            name, table, target_name, model, done, seasons=seasons
+            name,
+            table,
+            target_name,
+            model,
+            done,
+            seasons=seasons,
+            missing_targets=missing_targets,
         )
     tell(registered[1], registered=True)
     return registered
 
 
 def register_table(
-    name: str, table: Table, target: str, model: str | None, done: Done, *, seasons: bool = True
+    name: str,
+    table: Table,
+    target: str,
+    model: str | None,
+    done: Done,
+    *,
+    seasons: bool = True,
+    missing_targets: MissingTargets = "reject",
 ) -> Job[Registered]:
     """Registers a table; returns the context and the warnings."""
     check_encodable([name], "name:", "name")
@@ -109,6 +126,8 @@ def register_table(
     )
     if not seasons:
         header.seasons = pb.RegisterContextHeader.SEASONS_OFF
+    if missing_targets == "drop":
+        header.missing_targets = pb.RegisterContextHeader.MISSING_TARGETS_DROP
     raised: list[BaseException] = []
     pieces = list(split_rows(table, MAX_CHUNK_BYTES, MAX_CHUNK_ROWS))
 

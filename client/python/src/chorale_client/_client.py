@@ -11,6 +11,7 @@ from chorale_client._channel import Settings, Tls
 from chorale_client._context import BlockingContext
 from chorale_client._models_and_contexts import Model
 from chorale_client._progress import Option
+from chorale_client._requests import MissingTargets
 from chorale_client._retry import Retry
 from chorale_client._tables import Data, Types
 
@@ -74,6 +75,7 @@ class Client(BlockingConnection):
         model: str | None = None,
         types: Types | None = None,
         seasons: bool = True,
+        missing_targets: MissingTargets = "reject",
         progress: Option = None,
         timeout: float | None = None,
     ) -> Context:
@@ -85,8 +87,8 @@ class Client(BlockingConnection):
         Args:
             data: A pandas or polars DataFrame, a PyArrow table, a dictionary of columns, or a numpy
                 array. `help(chorale_client)` describes how columns are read.
-            target: The name of the column to predict, or its values [rows]. They are numeric, and
-                none is missing. A pandas Series is aligned by its labels, which must be the labels
+            target: The name of the column to predict, or its values [rows]. They are
+                numeric. A pandas Series is aligned by its labels, which must be the labels
                 of the rows.
             name: The name of the context: lower-case letters, digits, ".", "_" and "-". None: a
                 name derived from the content, so that registering the same table again returns the
@@ -97,6 +99,8 @@ class Client(BlockingConnection):
             seasons: Whether the server searches for a season of the target. If it finds one, the
                 model gets the phase as an additional feature, and `Context.warnings` has an entry.
                 This choice is part of the content.
+            missing_targets: "reject", or "drop" to drop rows without a target value, with a
+                warning.
             progress: See `Context.sample`. The blocking client calls a function on another thread.
                 If the function raises an exception, the call ends with that exception.
             timeout: Seconds; None: the client's timeout.
@@ -114,7 +118,16 @@ class Client(BlockingConnection):
             >>> frame = pandas.read_csv("datasets/penguins.csv")
             >>> context = client.register(frame, target="body_mass_g")
         """
-        job = _calls.register(data, target, name, model, types, progress, seasons=seasons)
+        job = _calls.register(
+            data,
+            target,
+            name,
+            model,
+            types,
+            progress,
+            seasons=seasons,
+            missing_targets=missing_targets,
+        )
         message, warnings = self._run(job, timeout)
         return Context(self, message, warnings)
 

@@ -33,11 +33,11 @@ class DataWarning(UserWarning):
 
     Attributes:
         message: The warning as human-readable text.
-        reason: "OUTLIERS", "DROPPED_COLUMN", "NEAREST_VALUE", "UNKNOWN_CATEGORY", "CLIPPED_TARGET",
-            "SEASON", "SNAPPED" or "NO_INDEX" from the server; "MIXED_TYPES", "NUMBERS_AS_TEXT",
-            "DATES_AS_TEXT", "DATES_AS_NUMBERS", "READ_AS_DATES", "OTHER_MEANING", "ALL_DIFFERENT",
-            "LOST_DIGITS" or "UNUSED_INDEX" from this package; "SEVERAL" if the parts have several
-            reasons.
+        reason: "OUTLIERS", "DROPPED_COLUMN", "DROPPED_ROWS", "NEAREST_VALUE", "UNKNOWN_CATEGORY",
+            "CLIPPED_TARGET", "SEASON", "SNAPPED" or "NO_INDEX" from the server; "MIXED_TYPES",
+            "NUMBERS_AS_TEXT", "DATES_AS_TEXT", "DATES_AS_NUMBERS", "READ_AS_DATES",
+            "OTHER_MEANING", "ALL_DISTINCT", "LOST_DIGITS" or "UNUSED_INDEX" from this package;
+            "SEVERAL" if the parts have several reasons.
         column: The name of the column; empty if the server truncated its list of warnings, or if
             the parts are about several columns.
         cell_count: The number of affected cells, over all parts.

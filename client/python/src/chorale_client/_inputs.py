@@ -13,7 +13,7 @@ from chorale_client._columns import CategoricalColumn, NumericColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._models_and_contexts import Description
-from chorale_client._requests import check_target, name_from_content
+from chorale_client._requests import MissingTargets, check_target, name_from_content
 from chorale_client._row_values import align, align_vectors, is_labelled, values_for_rows
 from chorale_client._tables import Data, Table, Types, read_rows, read_table
 from chorale_client._text_normalisation import Names
@@ -27,6 +27,7 @@ def table_to_register(
     types: Types | None,
     *,
     seasons: bool = True,
+    missing_targets: MissingTargets = "reject",
 ) -> tuple[Table, str, str]:
     """Returns the table, the name of its target column, and the name of the context."""
     table = read_table(data, types=types)
@@ -49,7 +50,7 @@ def table_to_register(
                 f"target: {len(column)} values for {table.row_count} rows", fields=["target"]
             )
         table = table.with_column(column)
-    check_target(table, target_name)
+    check_target(table, target_name, missing_targets)
     # The server does not store the meaning of a target; it is not part of the content.
     column = table.columns[target_name]
     assert isinstance(column, NumericColumn)

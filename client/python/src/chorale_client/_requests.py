@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import numeric_values
 
 Order = Literal["given", "random"]
+MissingTargets = Literal["reject", "drop"]
 
 MAX_MESSAGE_BYTES = 4 << 20
 MAX_CHUNK_BYTES = 512 << 10  # fast over a network, with little memory on the server
@@ -117,8 +118,13 @@ def split_rows(table: Table, max_bytes: int, max_rows: int) -> Iterator[tuple[in
         start += rows
 
 
-def check_target(table: Table, target: str) -> None:
+def check_target(table: Table, target: str, missing_targets: MissingTargets) -> None:
     """Raises InvalidArgumentError if the column cannot be a target."""
+    if missing_targets not in get_args(MissingTargets):
+        raise InvalidArgumentError(
+            f"missing_targets: {missing_targets!r} is neither 'reject' nor 'drop'",
+            fields=["missing_targets"],
+        )
     if table.row_count == 0:
         raise InvalidArgumentError("the table has no rows")
     column = table.columns.get(target)
@@ -133,10 +139,10 @@ def check_target(table: Table, target: str) -> None:
             fields=["target"],
         )
     missing = int(column.missing().sum())
-    if missing:
+    if missing and missing_targets == "reject":
         raise InvalidArgumentError(
             f"target: column {target!r} has {missing} missing cells, but a target must have none: "
-            "drop these rows",
+            "missing_targets='drop' drops these rows",
             fields=["target"],
         )
 

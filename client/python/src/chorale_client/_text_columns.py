@@ -128,7 +128,7 @@ def _warning(column: CategoricalColumn) -> DataWarning | None:
         return DataWarning(
             f"{called} has {len(numbers)} distinct strings in {texts.cells} cells, which are "
             "hardly informative as categories: if these are IDs or free text, drop the column",
-            "ALL_DIFFERENT",
+            "ALL_DISTINCT",
             column.name,
             texts.cells,
         )

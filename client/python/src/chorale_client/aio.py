@@ -29,7 +29,7 @@ from chorale_client._log_densities import LogDensities
 from chorale_client._models_and_contexts import Description, Model
 from chorale_client._predictions import Predictions
 from chorale_client._progress import Option
-from chorale_client._requests import Order, SampleOptions
+from chorale_client._requests import MissingTargets, Order, SampleOptions
 from chorale_client._retry import Retry
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall, read_blocks
@@ -101,11 +101,21 @@ class Client(AsyncioConnection):
         model: str | None = None,
         types: Types | None = None,
         seasons: bool = True,
+        missing_targets: MissingTargets = "reject",
         progress: Option = None,
         timeout: float | None = None,
     ) -> Context:
         """Registers a table; see `chorale_client.Client.register`."""
-        job = _calls.register(data, target, name, model, types, progress, seasons=seasons)
+        job = _calls.register(
+            data,
+            target,
+            name,
+            model,
+            types,
+            progress,
+            seasons=seasons,
+            missing_targets=missing_targets,
+        )
         message, warnings = await self._run(job, timeout)
         return Context(self, message, warnings)
 

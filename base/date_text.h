@@ -1,13 +1,13 @@
 // Dates as text: ISO 8601 dates, which are parsed, and texts that only look like dates.
-#ifndef CHORALE_CLIENT_CPP_DATE_TEXT_H_
-#define CHORALE_CLIENT_CPP_DATE_TEXT_H_
+#ifndef CHORALE_BASE_DATE_TEXT_H_
+#define CHORALE_BASE_DATE_TEXT_H_
 
 #include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
 
-namespace chorale::client {
+namespace chorale {
 
 // Returns the days from 1970-01-01 00:00 UTC to a date, with the time of day as the fraction.
 // Parses "2024-01-31", and "2024-01", which denotes the first day of the month. A day may be
@@ -30,6 +30,6 @@ bool LooksLikeMonthNumber(absl::string_view number);
 // beyond the years with four digits.
 std::string FormatDate(double days);
 
-}  // namespace chorale::client
+}  // namespace chorale
 
-#endif  // CHORALE_CLIENT_CPP_DATE_TEXT_H_
+#endif  // CHORALE_BASE_DATE_TEXT_H_

@@ -1,11 +1,11 @@
-#include "client/cpp/date_text.h"
+#include "base/date_text.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 
-namespace chorale::client {
+namespace chorale {
 namespace {
 
 TEST(DateTextTest, ReadsDatesOfIso8601) {
@@ -171,4 +171,4 @@ TEST(DateTextTest, WritesDays) {
 }
 
 }  // namespace
-}  // namespace chorale::client
+}  // namespace chorale

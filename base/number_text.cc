@@ -1,9 +1,10 @@
-#include "client/cpp/number_text.h"
+#include "base/number_text.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace chorale::client {
+namespace chorale {
 namespace {
 
 constexpr absl::string_view kMinus = "\xE2\x88\x92";  // U+2212
@@ -144,6 +145,17 @@ std::optional<double> ParseNumber(absl::string_view text) {
   return std::isfinite(value) ? std::optional<double>(value) : std::nullopt;
 }
 
+std::string FormatNumber(double number) {
+  char text[32];
+  // Adding zero turns a negative zero into zero.
+  const std::to_chars_result end = std::to_chars(std::begin(text), std::end(text), number + 0.0);
+  return {std::begin(text), end.ptr};
+}
+
+bool IsPlainNumber(absl::string_view text) {
+  return ParseNumber(text).has_value() && !HasLeadingZero(text) && !IsRoundedInteger(text);
+}
+
 bool LooksLikeNumber(absl::string_view text) {
   if (ParseNumber(text).has_value()) return false;
   StripDecorations(&text);
@@ -169,4 +181,4 @@ bool IsRoundedInteger(absl::string_view number) {
   return absl::StrFormat("%.0f", *value) != digits;
 }
 
-}  // namespace chorale::client
+}  // namespace chorale

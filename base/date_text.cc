@@ -1,4 +1,4 @@
-#include "client/cpp/date_text.h"
+#include "base/date_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/civil_time.h"
 
-namespace chorale::client {
+namespace chorale {
 namespace {
 
 constexpr size_t kLongestDate = 64;  // longer texts do not look like dates
@@ -278,4 +278,4 @@ std::string FormatDate(double days) {
   return absl::FormatCivilTime(kEpoch + static_cast<int64_t>(std::floor(days)));
 }
 
-}  // namespace chorale::client
+}  // namespace chorale

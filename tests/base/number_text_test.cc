@@ -1,8 +1,8 @@
-#include "client/cpp/number_text.h"
+#include "base/number_text.h"
 
 #include <gtest/gtest.h>
 
-namespace chorale::client {
+namespace chorale {
 namespace {
 
 TEST(ParseNumberTest, TakesFiniteDecimalsOnly) {
@@ -111,4 +111,4 @@ TEST(NumberTextTest, WhatANumberLoses) {
 }
 
 }  // namespace
-}  // namespace chorale::client
+}  // namespace chorale
