@@ -10,31 +10,84 @@
 
 namespace chorale {
 
+// The machine-readable reasons of errors, which the header of proto/chorale/v1/chorale.proto
+// specifies. Each belongs to one status code (CodeOf). Reasons that are the names of their status
+// codes, such as CANCELLED, are not in this enum: see ErrorReasonOf.
+enum class ErrorReason {
+  // InvalidArgument
+  kInvalidRequest,
+  kInvalidField,
+  kLimitExceeded,
+  // NotFound
+  kContextNotFound,
+  kModelNotFound,
+  // AlreadyExists
+  kContextExists,
+  // FailedPrecondition
+  kModelNotServed,
+  kSourceChanged,
+  kContextTooLarge,
+  // ResourceExhausted
+  kQueueFull,
+  kQueueTimeout,
+  kMemoryFull,
+  kResponsesUnread,
+  kRateLimited,
+  kQuotaExceeded,
+  kDiskFull,
+  kDatasetTooLarge,
+  kMessageTooLarge,
+  // Unavailable
+  kStarting,
+  kDraining,
+  kDeviceFailed,
+  kStoreFailed,
+  kStoreLost,
+  // DataLoss
+  kDatasetDamaged,
+  // Unimplemented
+  kUnknownMethod,
+};
+constexpr int kErrorReasonCount = static_cast<int>(ErrorReason::kUnknownMethod) + 1;
+
+// The name of the reason in upper snake case, such as "DISK_FULL".
+absl::string_view NameOf(ErrorReason reason);
+absl::StatusCode CodeOf(ErrorReason reason);
+
+// Returns an error with the reason and the status code of the reason.
+absl::Status MakeError(ErrorReason reason, absl::string_view message);
+
+// The name of the reason of an error. An error without an explicit reason has a reason by its code:
+// InvalidArgument INVALID_REQUEST, DataLoss DATASET_DAMAGED, Unimplemented UNKNOWN_METHOD, and any
+// other code the name of the code, such as DEADLINE_EXCEEDED. REQUIRES: `status` is not Ok.
+std::string ErrorReasonOf(const absl::Status& status);
+
 // Returns InvalidArgument with the message "`field`: `what`". ErrorField returns the field. Fields
-// are paths as in the proto, e.g. "rows.columns[2].numbers".
+// are paths as in the proto, e.g. "rows.columns[2].numbers". The reason is INVALID_FIELD.
 absl::Status InvalidField(absl::string_view field, absl::string_view what);
 
-// The field of a status from InvalidField; empty for any other status.
+// The same for a field that exceeds a limit of the server or of the model, with the reason
+// LIMIT_EXCEEDED. `what` contains the limit.
+absl::Status LimitExceeded(absl::string_view field, absl::string_view what);
+
+// The field of a status from InvalidField or LimitExceeded; empty for any other status.
 std::string ErrorField(const absl::Status& status);
 
-// Returns ResourceExhausted with the retry delay: the time after which the client should retry.
-absl::Status ExhaustedRetryAfter(absl::string_view message, absl::Duration delay);
+// Returns an error with the reason, a reason of ResourceExhausted, and the retry delay: the time
+// after which the client should retry.
+absl::Status ExhaustedRetryAfter(ErrorReason reason, absl::string_view message,
+                                 absl::Duration delay);
 
 // The retry delay of a status from ExhaustedRetryAfter; zero for any other status.
 absl::Duration RetryDelay(const absl::Status& status);
 
-// Returns `status` with a machine-readable reason in capitals, e.g. DISK_FULL.
-absl::Status WithReason(absl::Status status, absl::string_view reason);
-
-// The reason of a status from WithReason; empty for any other status.
-std::string ErrorReason(const absl::Status& status);
-
 // Returns ResourceExhausted: the caller has exhausted the quota with this name from the tenants'
-// file. A delay of zero means that a retry does not help.
+// file. The reason is RATE_LIMITED with a delay, and otherwise QUOTA_EXCEEDED: a retry does not
+// help.
 absl::Status QuotaExceeded(absl::string_view quota, absl::string_view message,
                            absl::Duration delay = absl::ZeroDuration());
 
-// Returns Unavailable: the server stops before the call is complete.
+// Returns Unavailable with the reason DRAINING: the server stops before the call is complete.
 absl::Status CutShortByShutdown();
 
 // The quota of a status from QuotaExceeded; empty for any other status.

@@ -23,8 +23,8 @@ bool IsNameCharacter(char c) { return IsLowerOrDigit(c) || c == '.' || c == '_' 
 absl::Status ValidateName(absl::string_view field, absl::string_view name) {
   if (name.empty()) return InvalidField(field, "is empty; must match [a-z0-9][a-z0-9._-]{0,62}");
   if (name.size() > kMaxNameBytes) {
-    return InvalidField(field,
-                        absl::StrCat("has ", name.size(), " bytes; the limit is ", kMaxNameBytes));
+    return LimitExceeded(field,
+                         absl::StrCat("has ", name.size(), " bytes; the limit is ", kMaxNameBytes));
   }
   if (!IsLowerOrDigit(name.front()) || !std::all_of(name.begin(), name.end(), IsNameCharacter)) {
     return InvalidField(

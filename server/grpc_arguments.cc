@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "server/net/traffic.h"
 
 namespace chorale {
 namespace {
@@ -39,9 +40,12 @@ class WithoutReflection : public grpc::ServerBuilderOption {
 }  // namespace
 
 void SetGrpcArguments(const ServerOptions& options, grpc::ServerBuilder* builder) {
-  const auto message_bytes = static_cast<int>(options.max_message_bytes);
-  builder->SetMaxReceiveMessageSize(message_bytes);
-  builder->SetMaxSendMessageSize(message_bytes);
+  // Reactors reject messages over the limit with an error that has details. gRPC's own limit, whose
+  // error has none, applies to other services and to messages that are much too large: a new
+  // connection may send no more (TrafficAllowance).
+  builder->SetMaxReceiveMessageSize(static_cast<int>(
+      std::min<int64_t>(INT_MAX, TrafficAllowance::kFirstMessages * options.max_message_bytes)));
+  builder->SetMaxSendMessageSize(static_cast<int>(options.max_message_bytes));
   // gRPC checks the size of a message after decompression: half a megabyte of gzip can take half a
   // gigabyte in spite of the limit. So compressed requests are refused (UNIMPLEMENTED).
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);

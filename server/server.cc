@@ -137,6 +137,7 @@ absl::Status Server::Bind() {
   const bool reflection = options_.reflection && !access_->authenticates();
   if (!reflection) RemoveReflection(&builder);
   builder.RegisterService(service_.get());
+  builder.RegisterCallbackGenericService(&unknown_methods_);
   handover_ = std::make_unique<ConnectionHandover>(
       options_.clock, &builder, [this] { return MakeServerCredentials(access_->tls()); });
   grpc_ = builder.BuildAndStart();

@@ -32,6 +32,7 @@
 #include "server/rpc/client_watchdog.h"
 #include "server/rpc/reactor_registry.h"
 #include "server/rpc/service_environment.h"
+#include "server/rpc/unknown_method_service.h"
 #include "server/security/access_control.h"
 #include "server/telemetry/http_endpoint.h"
 #include "server/telemetry/prometheus_metrics.h"
@@ -157,6 +158,7 @@ class Server {
   Executor replies_;
   ServiceEnvironment environment_;
   std::unique_ptr<ChoraleService> service_;
+  UnknownMethodService unknown_methods_;
   std::unique_ptr<ClientWatchdog> watchdog_;
   std::unique_ptr<ConnectionHandover> handover_;
   std::unique_ptr<CallbackThreads> callback_threads_;

@@ -247,6 +247,7 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
     inbox_->Push(command::Refuse{
         std::move(session),
         ExhaustedRetryAfter(
+            ErrorReason::kQueueFull,
             absl::StrCat(options_.max_queued,
                          " requests are queued already (--max_queued); retry later"),
             options_.retry_delay)});

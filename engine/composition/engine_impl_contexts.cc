@@ -23,8 +23,7 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
                                                      const StoreQuota& quota) {
   if (draining_) return DrainingError();
   const std::shared_ptr<const ServedModel> served = models_->Find(model);
-  if (served == nullptr)
-    return absl::NotFoundError(absl::StrCat("no model has the name '", model, "'"));
+  if (served == nullptr) return NoSuchModel(model);
   ASSIGN_OR_RETURN(Registration registration,
                    PrepareRegistration(tenant, name, *served, dataset, limits_.Get(), *backend_,
                                        Pools().context));

@@ -9,15 +9,15 @@ absl::Status ValidateContextBytes(absl::string_view field, const ModelConfig& co
                                   const Backend& backend, int64_t context_pool_bytes) {
   const int64_t resident = backend.ContextBytes(config, rows);
   if (resident > context_pool_bytes) {
-    return InvalidField(field,
-                        absl::StrCat("needs ", resident, " bytes of the context pool, which has ",
-                                     context_pool_bytes));
+    return LimitExceeded(field,
+                         absl::StrCat("needs ", resident, " bytes of the context pool, which has ",
+                                      context_pool_bytes));
   }
   const int64_t encode = backend.EncodeBytes(config, rows);
   if (encode > backend.encode_pool_bytes()) {
-    return InvalidField(field,
-                        absl::StrCat("needs ", encode, " bytes of the encode pool, which has ",
-                                     backend.encode_pool_bytes()));
+    return LimitExceeded(field,
+                         absl::StrCat("needs ", encode, " bytes of the encode pool, which has ",
+                                      backend.encode_pool_bytes()));
   }
   return absl::OkStatus();
 }

@@ -82,7 +82,8 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
                                                         absl::Time now, int64_t max_tenant_bytes) {
   const std::unique_ptr<ContextData> data = std::move(context->data);
   if (context->deleted) {
-    return absl::NotFoundError(absl::StrCat("context '", context->record.name, "' was deleted"));
+    return MakeError(ErrorReason::kContextNotFound,
+                     absl::StrCat("context '", context->record.name, "' was deleted"));
   }
   if (context->model->removed) {
     return ModelNotServed(context->record.name, context->model->info.name);

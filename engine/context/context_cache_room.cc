@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/error_details.h"
 #include "base/integer_math.h"
 #include "base/names.h"
 #include "engine/backend/flop_model.h"
@@ -72,10 +73,10 @@ void ContextCache::UnplaceLatest() {
 absl::Status ContextCache::CheckFits(const RegisteredContext& context) const {
   const int64_t bytes = allocator_.RoundUp(context.resident_bytes);
   if (bytes <= allocator_.limit()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("context ", QuoteName(context.record.name), " needs ", bytes,
-                   " bytes in memory, but the server's memory limit leaves ", allocator_.limit(),
-                   " bytes for contexts at the moment"));
+  return MakeError(ErrorReason::kContextTooLarge,
+                   absl::StrCat("context ", QuoteName(context.record.name), " needs ", bytes,
+                                " bytes in memory, but the server's memory limit leaves ",
+                                allocator_.limit(), " bytes for contexts at the moment"));
 }
 
 // Allocates the ranges of the entry, and evicts other entries if this creates enough space. Nothing

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/feature_transform.h"
@@ -13,7 +14,8 @@ namespace chorale {
 namespace {
 
 absl::Status NoSuchContext(const std::string& name) {
-  return absl::NotFoundError(absl::StrCat("no context has the name '", name, "'"));
+  return MakeError(ErrorReason::kContextNotFound,
+                   absl::StrCat("no context has the name '", name, "'"));
 }
 
 // Returns the season of the context from its record, if this version of the transform wrote it.

@@ -4,16 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
 #include "base/status_macros.h"
 
 namespace chorale {
-namespace {
 
 absl::Status NoSuchModel(const std::string& name) {
-  return absl::NotFoundError(absl::StrCat("no model has the name '", name, "'"));
+  return MakeError(ErrorReason::kModelNotFound, absl::StrCat("no model has the name '", name, "'"));
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ModelRegistry>> ModelRegistry::Create(
     const std::vector<Model>& models) {

@@ -16,6 +16,9 @@
 
 namespace chorale {
 
+// NotFound, with the reason MODEL_NOT_FOUND.
+absl::Status NoSuchModel(const std::string& name);
+
 // Models by name. A removed model is no longer found, but remains valid for its holders.
 //
 // Thread-safe.

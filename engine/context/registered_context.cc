@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
 #include "base/status_macros.h"
 
 namespace chorale {
@@ -20,8 +21,9 @@ absl::StatusOr<ModelOutcome> ServedModel::AddTo(Backend* backend, const Model& m
 }
 
 absl::Status ModelNotServed(const std::string& context, const std::string& model) {
-  return absl::FailedPreconditionError(absl::StrCat("context '", context, "' belongs to model '",
-                                                    model, "', which the server does not serve"));
+  return MakeError(ErrorReason::kModelNotServed,
+                   absl::StrCat("context '", context, "' belongs to model '", model,
+                                "', which the server does not serve"));
 }
 
 absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,

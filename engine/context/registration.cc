@@ -64,8 +64,8 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   registration.bytes = EncodeDataset(dataset);
   const int64_t bytes = static_cast<int64_t>(registration.bytes.size());
   if (bytes > limits.max_dataset_bytes) {
-    return InvalidField("rows", absl::StrCat("take ", bytes, " bytes encoded; the limit is ",
-                                             limits.max_dataset_bytes));
+    return LimitExceeded("rows", absl::StrCat("take ", bytes, " bytes encoded; the limit is ",
+                                              limits.max_dataset_bytes));
   }
   registration.transform = std::move(transform);
   ContextRecord& record = registration.record;

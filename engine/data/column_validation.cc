@@ -42,8 +42,8 @@ absl::Status ValidateNumbers(absl::string_view table, const Column& column, int6
 absl::Status ValidateCategories(absl::string_view field, const std::vector<std::string>& categories,
                                 const Limits& limits) {
   if (static_cast<int64_t>(categories.size()) > limits.max_categories) {
-    return InvalidField(field, absl::StrCat("has ", categories.size(), " categories; the limit is ",
-                                            limits.max_categories));
+    return LimitExceeded(field, absl::StrCat("has ", categories.size(),
+                                             " categories; the limit is ", limits.max_categories));
   }
   absl::flat_hash_set<absl::string_view> seen;
   seen.reserve(categories.size());
@@ -54,8 +54,8 @@ absl::Status ValidateCategories(absl::string_view field, const std::vector<std::
       return InvalidField(element, "is empty; a missing cell has code -1 and no category");
     }
     if (static_cast<int64_t>(category.size()) > limits.max_name_bytes) {
-      return InvalidField(element, absl::StrCat("has ", category.size(), " bytes; the limit is ",
-                                                limits.max_name_bytes));
+      return LimitExceeded(element, absl::StrCat("has ", category.size(), " bytes; the limit is ",
+                                                 limits.max_name_bytes));
     }
     if (!IsValidUtf8(category)) return InvalidField(element, "is not valid UTF-8");
     if (!seen.insert(category).second) {
@@ -110,9 +110,9 @@ absl::Status ValidateColumnName(absl::string_view field, absl::string_view name,
                                 const Limits& limits) {
   if (name.empty()) return InvalidField(field, "a column's name is empty");
   if (static_cast<int64_t>(name.size()) > limits.max_name_bytes) {
-    return InvalidField(field,
-                        absl::StrCat("the column name ", QuoteName(name), " has ", name.size(),
-                                     " bytes; the limit is ", limits.max_name_bytes));
+    return LimitExceeded(field,
+                         absl::StrCat("the column name ", QuoteName(name), " has ", name.size(),
+                                      " bytes; the limit is ", limits.max_name_bytes));
   }
   if (!IsValidUtf8(name)) {
     return InvalidField(field,

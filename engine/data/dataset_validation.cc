@@ -21,14 +21,14 @@ absl::Status ValidateShape(const Dataset& dataset, const Limits& limits) {
                         "needs at least one feature column in addition to the target column");
   }
   if (features > limits.max_features) {
-    return InvalidField(
+    return LimitExceeded(
         "rows.columns",
         absl::StrCat("has ", features, " feature columns; the limit is ", limits.max_features));
   }
   const int64_t rows = static_cast<int64_t>(dataset.y.size());
   if (rows == 0) return InvalidField(kTable, "needs at least one row");
   if (rows > limits.max_context_rows) {
-    return InvalidField(
+    return LimitExceeded(
         kTable, absl::StrCat("has ", rows, " rows; the limit is ", limits.max_context_rows));
   }
   return absl::OkStatus();
@@ -67,8 +67,8 @@ int64_t PayloadBytes(const Dataset& dataset) {
 absl::Status ValidateDataset(const Dataset& dataset, const Limits& limits) {
   RETURN_IF_ERROR(ValidateShape(dataset, limits));
   if (const int64_t bytes = PayloadBytes(dataset); bytes > limits.max_dataset_bytes) {
-    return InvalidField(kTable, absl::StrCat("holds ", bytes, " bytes of data; the limit is ",
-                                             limits.max_dataset_bytes));
+    return LimitExceeded(kTable, absl::StrCat("holds ", bytes, " bytes of data; the limit is ",
+                                              limits.max_dataset_bytes));
   }
   RETURN_IF_ERROR(ValidateColumnNames(kTable, dataset.features, limits));
   RETURN_IF_ERROR(ValidateTarget(dataset, limits));

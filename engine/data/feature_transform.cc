@@ -108,8 +108,8 @@ absl::Status TooManyFeatures(int64_t features, int64_t left_out, int64_t most) {
   const std::string kept = left_out == 0 ? ""
                                          : absl::StrCat(", of which ", left_out,
                                                         " are constant or empty, and are dropped");
-  return InvalidField("rows.columns",
-                      absl::StrCat("has ", features, " feature columns", kept, "; the model takes ",
+  return LimitExceeded(
+      "rows.columns", absl::StrCat("has ", features, " feature columns", kept, "; the model takes ",
                                    most, ": drop the least informative columns"));
 }
 

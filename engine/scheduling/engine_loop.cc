@@ -32,7 +32,7 @@ uint64_t JobFlow(uint64_t id) { return id | (uint64_t{1} << 63); }
 }  // namespace
 
 absl::Status DrainingError() {
-  return absl::UnavailableError("the server is draining; retry on another server");
+  return MakeError(ErrorReason::kDraining, "the server is draining; retry on another server");
 }
 
 EngineLoop::EngineLoop(const EngineOptions& options, Backend* backend, MetricsSink* metrics,
@@ -119,6 +119,7 @@ std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time
   if (now - active.unread_since >= options_.max_unread) {
     metrics_->UnreadStream();
     return ExhaustedRetryAfter(
+        ErrorReason::kResponsesUnread,
         absl::StrCat("the client read nothing of the stream for ",
                      absl::FormatDuration(options_.max_unread), ", the limit (--unread_timeout)"),
         options_.retry_delay);
@@ -127,6 +128,7 @@ std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time
   if (session.displaced()) {
     metrics_->Rejected("queue_full");
     return ExhaustedRetryAfter(
+        ErrorReason::kQueueFull,
         absl::StrCat("the queue of ", options_.max_queued,
                      " requests is full (--max_queued), and a client with fewer queued requests "
                      "took the slot of this request; retry later"),
@@ -135,11 +137,15 @@ std::optional<absl::Status> EngineLoop::Verdict(const Active& active, absl::Time
   if (session.pin() && !session.pin().status().ok()) return session.pin().status();
   if (session.TimeQueued(now) >= options_.max_queue_wait) {
     metrics_->Rejected("queue_timeout");
-    const char* const what = session.state() == Session::State::kLookingUp
-                                 ? "the context was not loaded within "
-                                 : "no memory became available within ";
-    return ExhaustedRetryAfter(absl::StrCat(what, absl::FormatDuration(options_.max_queue_wait),
-                                            " (--queue_wait); retry later"),
+    const std::string wait =
+        absl::StrCat(absl::FormatDuration(options_.max_queue_wait), " (--queue_wait); retry later");
+    if (session.state() == Session::State::kLookingUp) {
+      return ExhaustedRetryAfter(ErrorReason::kQueueTimeout,
+                                 absl::StrCat("the context was not loaded within ", wait),
+                                 options_.retry_delay);
+    }
+    return ExhaustedRetryAfter(ErrorReason::kMemoryFull,
+                               absl::StrCat("no memory became available within ", wait),
                                options_.retry_delay);
   }
   return std::nullopt;
@@ -171,7 +177,8 @@ void EngineLoop::FinishAll(const absl::Status& status) {
 void EngineLoop::Fail(const absl::Status& status) {
   spdlog::critical("the backend failed, and the server can no longer serve calls: {}",
                    status.ToString());
-  failure_ = absl::UnavailableError(absl::StrCat("the device failed: ", status.message()));
+  failure_ =
+      MakeError(ErrorReason::kDeviceFailed, absl::StrCat("the device failed: ", status.message()));
   {
     MutexLock lock(&mutex_);
     health_ = failure_;

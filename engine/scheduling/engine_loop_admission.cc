@@ -94,6 +94,7 @@ void EngineLoop::RefuseHopeless(absl::Time now) {
         metrics_->Rejected("backlog");
         Finish(it,
                ExhaustedRetryAfter(
+                   ErrorReason::kQueueTimeout,
                    absl::StrCat("the queued work of this client ahead of this request takes about ",
                                 absl::FormatDuration(absl::Ceil(wait, absl::Seconds(1))),
                                 ", longer than the request may wait; retry later"),
@@ -118,7 +119,8 @@ void EngineLoop::EndUnread(absl::Time now) {
   }
   if (longest == sessions_.end()) return;
   metrics_->UnreadStream();
-  Finish(longest, ExhaustedRetryAfter("the client did not read the stream, holds more than its "
+  Finish(longest, ExhaustedRetryAfter(ErrorReason::kResponsesUnread,
+                                      "the client did not read the stream, holds more than its "
                                       "share of memory, and another client waits for this memory",
                                       options_.retry_delay));
 }

@@ -21,11 +21,10 @@ absl::Status CheckSource(const Source& expected, const ContextRecord& record,
                          const ModelInfo& model) {
   const auto changed = [&](absl::string_view what, absl::string_view is,
                            absl::string_view expected) {
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat(
-            "expected_source.", what, "_digest: the ", what, " of ", QuoteName(record.name),
-            " has the digest ", is, ", not ", expected, " as expected: it was replaced")),
-        "SOURCE_CHANGED");
+    return MakeError(ErrorReason::kSourceChanged,
+                     absl::StrCat("expected_source.", what, "_digest: the ", what, " of ",
+                                  QuoteName(record.name), " has the digest ", is, ", not ",
+                                  expected, " as expected: it was replaced"));
   };
   if (!expected.context_digest.empty() && expected.context_digest != record.digest) {
     return changed("context", record.digest, expected.context_digest);

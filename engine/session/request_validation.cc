@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
@@ -11,14 +12,15 @@
 namespace chorale {
 namespace {
 
-absl::Status Unless(bool condition, absl::string_view field, absl::string_view what) {
-  return condition ? absl::OkStatus() : InvalidField(field, what);
+absl::Status LimitUnless(bool condition, absl::string_view field, absl::string_view what) {
+  return condition ? absl::OkStatus() : LimitExceeded(field, what);
 }
 
 // Checks that `value` is in [low, high].
 absl::Status InRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
-  return Unless(low <= value && value <= high, field,
-                absl::StrCat("is ", value, "; the limit is ", low, " to ", high));
+  const std::string what = absl::StrCat("is ", value, "; the limit is ", low, " to ", high);
+  if (value < low) return InvalidField(field, what);
+  return LimitUnless(value <= high, field, what);
 }
 
 // Checks that the product of three counts is at most `limit`. Each factor was checked against its
@@ -26,42 +28,43 @@ absl::Status InRange(absl::string_view field, int64_t value, int64_t low, int64_
 absl::Status AtMost(absl::string_view field, absl::string_view what, int64_t a, int64_t b,
                     int64_t c, int64_t limit) {
   const bool fits = a == 0 || b == 0 || c == 0 || (a <= limit / b && a * b <= limit / c);
-  return Unless(fits, field,
-                absl::StrCat("requests ", a, " x ", b, c == 1 ? "" : absl::StrCat(" x ", c), " ",
-                             what, "; the limit is ", limit));
+  return LimitUnless(fits, field,
+                     absl::StrCat("requests ", a, " x ", b, c == 1 ? "" : absl::StrCat(" x ", c),
+                                  " ", what, "; the limit is ", limit));
 }
 
 absl::Status ValidateQueryRows(const Table& query_rows, const Limits& limits) {
   if (query_rows.columns.empty()) return InvalidField("rows.columns", "is empty");
   const int64_t features = static_cast<int64_t>(query_rows.columns.size());
   if (features > limits.max_features) {
-    return InvalidField("rows.columns", absl::StrCat("has ", features, " columns; the limit is ",
-                                                     limits.max_features));
+    return LimitExceeded("rows.columns", absl::StrCat("has ", features, " columns; the limit is ",
+                                                      limits.max_features));
   }
   const int64_t rows = query_rows.rows();
   if (rows < 1) return InvalidField("rows", "has no rows; at least 1 row is required");
-  return Unless(rows <= limits.max_query_rows, "rows",
-                absl::StrCat("has ", rows, " rows; the limit is ", limits.max_query_rows));
+  return LimitUnless(rows <= limits.max_query_rows, "rows",
+                     absl::StrCat("has ", rows, " rows; the limit is ", limits.max_query_rows));
 }
 
 absl::Status ValidateBuffer(int64_t query_rows, BeyondBuffer beyond, const ModelConfig& config) {
-  return Unless(query_rows <= config.buffer_size || beyond == BeyondBuffer::kWrap, "rows",
-                absl::StrCat("has ", query_rows, " rows; the model was trained with a buffer of ",
-                             config.buffer_size,
-                             " rows (set beyond_buffer to BEYOND_BUFFER_WRAP to exceed it)"));
+  return LimitUnless(
+      query_rows <= config.buffer_size || beyond == BeyondBuffer::kWrap, "rows",
+      absl::StrCat("has ", query_rows, " rows; the model was trained with a buffer of ",
+                   config.buffer_size,
+                   " rows (set beyond_buffer to BEYOND_BUFFER_WRAP to exceed it)"));
 }
 
 absl::Status ValidateBufferBytes(int64_t query_rows, int64_t paths, WorkKind work,
                                  const ModelConfig& config, const Backend& backend) {
   const TilePlan plan = PlanTiles(backend, config, paths, query_rows, 1, work);
-  return Unless(plan.slots > 0, "rows",
-                absl::StrCat("has ", query_rows, " query rows, which need ", plan.slot_bytes,
-                             " bytes of the buffer pool for ", plan.tile_paths,
-                             work == WorkKind::kPredict ? " rows" : " paths", " at a time",
-                             plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes,
-                                                                " bytes for their encodings")
-                                                 : "",
-                             "; the pool has ", backend.buffer_pool_bytes()));
+  return LimitUnless(plan.slots > 0, "rows",
+                     absl::StrCat("has ", query_rows, " query rows, which need ", plan.slot_bytes,
+                                  " bytes of the buffer pool for ", plan.tile_paths,
+                                  work == WorkKind::kPredict ? " rows" : " paths", " at a time",
+                                  plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes,
+                                                                     " bytes for their encodings")
+                                                      : "",
+                                  "; the pool has ", backend.buffer_pool_bytes()));
 }
 
 // A part of a response: its size in numbers, and the field of the request that requests them.
@@ -80,9 +83,9 @@ absl::Status ValidateResponse(std::initializer_list<ResponsePart> parts, const L
     needed += part.numbers * static_cast<int64_t>(sizeof(double));
     if (field.empty() && needed > limits.max_response_bytes) field = part.field;
   }
-  return Unless(field.empty(), field,
-                absl::StrCat("makes a response of ", needed, " bytes; the limit is ",
-                             limits.max_response_bytes, ": request fewer rows per call"));
+  return LimitUnless(field.empty(), field,
+                     absl::StrCat("makes a response of ", needed, " bytes; the limit is ",
+                                  limits.max_response_bytes, ": request fewer rows per call"));
 }
 
 constexpr int64_t kNumbersOfComponent = 3;  // mean, std, weight
@@ -129,8 +132,8 @@ absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& c
   const int64_t query_rows = request.query_rows.rows();
   const int64_t quantiles = static_cast<int64_t>(request.quantiles.size());
   if (quantiles > limits.max_quantiles) {
-    return InvalidField("quantiles", absl::StrCat("has ", quantiles, " entries; the limit is ",
-                                                  limits.max_quantiles));
+    return LimitExceeded("quantiles", absl::StrCat("has ", quantiles, " entries; the limit is ",
+                                                   limits.max_quantiles));
   }
   for (int64_t i = 0; i < quantiles; ++i) {
     const double q = request.quantiles[i];
@@ -174,8 +177,8 @@ absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig
                                      query_rows, " (the number of query rows)"));
   }
   if (vectors > limits.max_paths) {
-    return InvalidField("values",
-                        absl::StrCat("has ", vectors, " vectors; the limit is ", limits.max_paths));
+    return LimitExceeded(
+        "values", absl::StrCat("has ", vectors, " vectors; the limit is ", limits.max_paths));
   }
   RETURN_IF_ERROR(AtMost("values", "values", vectors, query_rows, 1, limits.max_values));
   for (int64_t i = 0; i < values; ++i) {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
@@ -223,7 +224,8 @@ absl::StatusOr<StoredContext> ContextTable::Read(const std::string& tenant,
   query.Bind(tenant);
   query.Bind(name);
   ASSIGN_OR_RETURN(bool row, query.Step());
-  if (!row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
+  if (!row)
+    return MakeError(ErrorReason::kContextNotFound, absl::StrCat("no context ", QuoteName(name)));
   return CopyRow(query);
 }
 
@@ -277,7 +279,8 @@ absl::Status ContextTable::RemoveRows(const std::string& tenant, const std::stri
   context.Bind(tenant);
   context.Bind(name);
   ASSIGN_OR_RETURN(bool row, context.Step());
-  if (!row) return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
+  if (!row)
+    return MakeError(ErrorReason::kContextNotFound, absl::StrCat("no context ", QuoteName(name)));
   const std::string digest = context.Text(0);
   // Runs to its end: SQLite rejects a commit while a statement is running.
   RETURN_IF_ERROR(context.Run());

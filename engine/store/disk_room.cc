@@ -16,10 +16,10 @@ namespace chorale {
 namespace {
 
 absl::Status DiskFullError() {
-  return WithReason(ExhaustedRetryAfter("the server's disk is full: registrations fail until there "
-                                        "is free space; delete contexts to free space",
-                                        DiskRoom::kRetryDelay),
-                    "DISK_FULL");
+  return ExhaustedRetryAfter(ErrorReason::kDiskFull,
+                             "the server's disk is full: registrations fail until there is free "
+                             "space; delete contexts to free space",
+                             DiskRoom::kRetryDelay);
 }
 
 // Allocates the disk blocks of the first `bytes` bytes of the file.

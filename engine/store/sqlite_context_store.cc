@@ -43,7 +43,7 @@ absl::Status ValidatePut(const ContextRecord& record, absl::string_view dataset)
 }
 
 absl::Status NoContext(const std::string& name) {
-  return absl::NotFoundError(absl::StrCat("no context ", QuoteName(name)));
+  return MakeError(ErrorReason::kContextNotFound, absl::StrCat("no context ", QuoteName(name)));
 }
 
 }  // namespace
@@ -93,7 +93,8 @@ absl::Status SqliteContextStore::ForCaller(const absl::Status& status) {
   // From SQLite: locked by another process, or not writable.
   if (!absl::IsFailedPrecondition(status) || status == ClosedError()) return status;
   spdlog::error("the context store cannot be used: {}", status.ToString());
-  return absl::UnavailableError("the server's context store is unavailable at the moment");
+  return MakeError(ErrorReason::kStoreFailed,
+                   "the server's context store is unavailable at the moment");
 }
 
 absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& record) {
@@ -101,13 +102,14 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& reco
   if (absl::IsNotFound(existing.status())) return PutOutcome::kCreated;
   RETURN_IF_ERROR(existing.status());
   if (existing->digest != record.digest) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("the name ", QuoteName(record.name), " is taken by other content"));
+    return MakeError(ErrorReason::kContextExists, absl::StrCat("the name ", QuoteName(record.name),
+                                                               " is taken by other content"));
   }
   if (existing->model != record.model) {
-    return absl::AlreadyExistsError(absl::StrCat("the name ", QuoteName(record.name),
-                                                 " is taken by the same content with the model ",
-                                                 QuoteName(existing->model)));
+    return MakeError(
+        ErrorReason::kContextExists,
+        absl::StrCat("the name ", QuoteName(record.name),
+                     " is taken by the same content with the model ", QuoteName(existing->model)));
   }
   return PutOutcome::kUnchanged;
 }

@@ -112,10 +112,9 @@ absl::Status SqliteContextStore::Health() const {
         "registered contexts exist only in the open file, until this process ends.",
         gone->path);
   }
-  return WithReason(
-      absl::UnavailableError(
-          "the server's context store was removed or replaced: registrations and deletions fail"),
-      "STORE_LOST");
+  return MakeError(
+      ErrorReason::kStoreLost,
+      "the server's context store was removed or replaced: registrations and deletions fail");
 }
 
 absl::Status SqliteContextStore::Close() {

@@ -50,9 +50,9 @@ absl::Status DecodeCategorical(const v1::CategoricalValues& message, absl::strin
                                const TextBounds& bounds, Column* column) {
   column->type = ColumnType::kCategorical;
   if (message.categories_size() > bounds.max_categories) {
-    return InvalidField(absl::StrCat(path, ".categories"),
-                        absl::StrCat("has ", message.categories_size(),
-                                     " categories; the limit is ", bounds.max_categories));
+    return LimitExceeded(absl::StrCat(path, ".categories"),
+                         absl::StrCat("has ", message.categories_size(),
+                                      " categories; the limit is ", bounds.max_categories));
   }
   absl::flat_hash_set<absl::string_view> seen;
   for (int i = 0; i < message.categories_size(); ++i) {
@@ -171,8 +171,8 @@ absl::Status CheckDistinctText(absl::string_view text, int64_t max_bytes, absl::
                                absl::flat_hash_set<absl::string_view>* seen) {
   if (text.empty()) return InvalidField(path, "must not be empty");
   if (static_cast<int64_t>(text.size()) > max_bytes) {
-    return InvalidField(path,
-                        absl::StrCat("has ", text.size(), " bytes; the limit is ", max_bytes));
+    return LimitExceeded(path,
+                         absl::StrCat("has ", text.size(), " bytes; the limit is ", max_bytes));
   }
   if (!seen->insert(text).second) {
     return InvalidField(path, absl::StrCat(QuoteName(text), " occurs twice"));

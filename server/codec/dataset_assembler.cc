@@ -73,18 +73,22 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
     return InvalidField("header.target_column", "must not be empty");
   }
   if (static_cast<int64_t>(header.target_column().size()) > limits_.max_name_bytes) {
-    return InvalidField("header.target_column",
-                        absl::StrCat("has ", header.target_column().size(), " bytes; the limit is ",
-                                     limits_.max_name_bytes));
+    return LimitExceeded("header.target_column",
+                         absl::StrCat("has ", header.target_column().size(),
+                                      " bytes; the limit is ", limits_.max_name_bytes));
   }
   if (!header.model().empty()) {
     ASSIGN_OR_RETURN(std::string model, ParseModelName(header.model(), "header.model"));
     model_id_ = std::move(model);
   }
-  if (header.row_count() < 0 || header.row_count() > limits_.max_context_rows) {
-    return InvalidField("header.row_count", absl::StrCat("is ", header.row_count(),
-                                                         "; it must be 0 (unknown) or at most ",
-                                                         limits_.max_context_rows));
+  if (header.row_count() < 0) {
+    return InvalidField("header.row_count",
+                        absl::StrCat("is ", header.row_count(), "; 0 means unknown"));
+  }
+  if (header.row_count() > limits_.max_context_rows) {
+    return LimitExceeded(
+        "header.row_count",
+        absl::StrCat("is ", header.row_count(), "; the limit is ", limits_.max_context_rows));
   }
   if (!v1::RegisterContextHeader::Seasons_IsValid(header.seasons())) {
     return InvalidField("header.seasons",
@@ -107,12 +111,12 @@ absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header
 absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
   if (!has_header_) return InvalidField("header", "must be in the first message");
   if (chunks_ >= kMaxChunks) {
-    return InvalidField("rows", absl::StrCat("are in more than ", kMaxChunks,
-                                             " messages: send more rows per message"));
+    return LimitExceeded("rows", absl::StrCat("are in more than ", kMaxChunks,
+                                              " messages: send more rows per message"));
   }
   ASSIGN_OR_RETURN(Table chunk, DecodeTable(rows, "rows", ChunkBounds(limits_)));
   if (rows_ + chunk.rows() > limits_.max_context_rows) {
-    return InvalidField(
+    return LimitExceeded(
         "rows", absl::StrCat("has ", rows_ + chunk.rows(), " rows over all messages; the limit is ",
                              limits_.max_context_rows));
   }
@@ -216,8 +220,8 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
     }
   }
   if (bytes_ > limits_.max_dataset_bytes) {
-    return InvalidField("rows", absl::StrCat("take more than ", limits_.max_dataset_bytes,
-                                             " bytes over all messages, the limit"));
+    return LimitExceeded("rows", absl::StrCat("take more than ", limits_.max_dataset_bytes,
+                                              " bytes over all messages, the limit"));
   }
   return absl::OkStatus();
 }
@@ -227,10 +231,10 @@ absl::Status DatasetAssembler::CheckCategories(size_t index) const {
   if (static_cast<int64_t>(column.categories.size()) <= limits_.max_categories) {
     return absl::OkStatus();
   }
-  return InvalidField(ColumnPath(index),
-                      absl::StrCat("has more than ", limits_.max_categories,
-                                   " categories over all messages, the limit (column ",
-                                   QuoteName(column.name), ")"));
+  return LimitExceeded(ColumnPath(index),
+                       absl::StrCat("has more than ", limits_.max_categories,
+                                    " categories over all messages, the limit (column ",
+                                    QuoteName(column.name), ")"));
 }
 
 absl::Status DatasetAssembler::InferTypes() {

@@ -61,12 +61,16 @@ grpc::Status ToGrpcStatus(const absl::Status& status, std::vector<LogField> abou
   if (status.ok()) return grpc::Status::OK;
   // Both enums number the canonical codes alike.
   const auto code = static_cast<grpc::StatusCode>(status.code());
-  if (IsInternalError(status.code())) {
-    return grpc::Status(code, LogInternalError(status, std::move(about_call)));
-  }
-
-  const std::string message = Cut(status.message(), kMaxMessageBytes);
+  const std::string message = IsInternalError(status.code())
+                                  ? LogInternalError(status, std::move(about_call))
+                                  : Cut(status.message(), kMaxMessageBytes);
   google::rpc::Status details;
+  details.set_code(static_cast<int>(code));
+  details.set_message(message);
+  google::rpc::ErrorInfo info;
+  info.set_reason(ErrorReasonOf(status));
+  info.set_domain(kErrorDomain);
+  details.add_details()->PackFrom(info);
   if (const std::string field = ErrorField(status); !field.empty()) {
     google::rpc::BadRequest bad_request;
     auto* violation = bad_request.add_field_violations();
@@ -74,20 +78,11 @@ grpc::Status ToGrpcStatus(const absl::Status& status, std::vector<LogField> abou
     violation->set_description(message);
     details.add_details()->PackFrom(bad_request);
   }
-  if (const std::string reason = ErrorReason(status); !reason.empty()) {
-    google::rpc::ErrorInfo info;
-    info.set_reason(reason);
-    info.set_domain(kErrorDomain);
-    details.add_details()->PackFrom(info);
-  }
   if (const absl::Duration delay = RetryDelay(status); delay > absl::ZeroDuration()) {
     google::rpc::RetryInfo retry;
     SetDuration(delay, retry.mutable_retry_delay());
     details.add_details()->PackFrom(retry);
   }
-  if (details.details_size() == 0) return grpc::Status(code, message);
-  details.set_code(static_cast<int>(code));
-  details.set_message(message);
   return grpc::Status(code, message, details.SerializeAsString());
 }
 

@@ -11,9 +11,9 @@
 
 namespace chorale {
 
-// Keeps the code. The error details are a google.rpc.Status with a BadRequest for the field
-// (ErrorField), an ErrorInfo (ErrorReason; its domain is "chorale") and a RetryInfo (RetryDelay),
-// if the status has them.
+// Keeps the code. The error details are a google.rpc.Status with an ErrorInfo (ErrorReasonOf; its
+// domain is "chorale") and, if the status has them, a BadRequest for the field (ErrorField) and a
+// RetryInfo (RetryDelay).
 //
 // Long messages are truncated, because trailers have a limited size. Messages of internal errors
 // (INTERNAL, UNKNOWN, DATA_LOSS) may contain file names or addresses: the server logs them, and the

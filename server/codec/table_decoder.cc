@@ -22,7 +22,9 @@ absl::Status NameColumn(const absl::Status& error, absl::string_view column) {
   const std::string field = ErrorField(error);
   absl::string_view what = error.message();
   absl::ConsumePrefix(&what, absl::StrCat(field, ": "));
-  return InvalidField(field, absl::StrCat(what, " (column ", QuoteName(column), ")"));
+  const std::string text = absl::StrCat(what, " (column ", QuoteName(column), ")");
+  return ErrorReasonOf(error) == NameOf(ErrorReason::kLimitExceeded) ? LimitExceeded(field, text)
+                                                                     : InvalidField(field, text);
 }
 
 // Checks the numbers of columns and rows, before any cell.
@@ -31,8 +33,8 @@ absl::Status CheckShape(const v1::Table& message, absl::string_view path,
   const std::string columns = absl::StrCat(path, ".columns");
   if (message.columns_size() == 0) return InvalidField(columns, "must not be empty");
   if (message.columns_size() > bounds.max_columns) {
-    return InvalidField(columns, absl::StrCat("has ", message.columns_size(),
-                                              " columns; the limit is ", bounds.max_columns));
+    return LimitExceeded(columns, absl::StrCat("has ", message.columns_size(),
+                                               " columns; the limit is ", bounds.max_columns));
   }
   const int64_t rows = CellsOf(message.columns(0));
   for (int i = 0; i < message.columns_size(); ++i) {
@@ -48,7 +50,7 @@ absl::Status CheckShape(const v1::Table& message, absl::string_view path,
   }
   if (rows == 0) return InvalidField(path, "must have at least one row");
   if (rows > bounds.max_rows) {
-    return InvalidField(path, absl::StrCat("has ", rows, " rows; the limit is ", bounds.max_rows));
+    return LimitExceeded(path, absl::StrCat("has ", rows, " rows; the limit is ", bounds.max_rows));
   }
   return absl::OkStatus();
 }

@@ -41,7 +41,8 @@ absl::Status RunBlocking(const Environment& environment, ReactorPtr reactor, Tas
       });
   if (runs) return absl::OkStatus();
   environment.metrics->Rejected("blocking_queue_full");
-  return ExhaustedRetryAfter("too many calls wait for the disk", environment.retry_delay);
+  return ExhaustedRetryAfter(ErrorReason::kQueueFull, "too many calls wait for the disk",
+                             environment.retry_delay);
 }
 
 // An engine callback that encodes and sends the result on the reply executor, to unburden the
@@ -155,7 +156,7 @@ absl::Status GetModel(const Environment& environment, const ReactorPtr& reactor,
     reactor->FinishWith(response);
     return absl::OkStatus();
   }
-  return absl::NotFoundError(absl::StrCat("no model ", QuoteName(name)));
+  return MakeError(ErrorReason::kModelNotFound, absl::StrCat("no model ", QuoteName(name)));
 }
 
 absl::Status ListModels(const Environment& environment, const ReactorPtr& reactor,

@@ -8,6 +8,11 @@
 #include "server/rpc/message.h"
 
 namespace chorale {
+namespace {
+
+absl::Status Disconnected() { return absl::CancelledError("the client disconnected"); }
+
+}  // namespace
 
 Reactor* Reactor::Start(std::shared_ptr<Reactor> reactor) {
   Reactor* const started = reactor.get();
@@ -45,15 +50,17 @@ void Reactor::FinishWith(const google::protobuf::Message& response) {
   // sizes that it cannot know in advance.
   const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
   if (bytes > environment_.max_message_bytes) {
-    Finish(absl::InvalidArgumentError(
-        absl::StrCat("the response would have ", bytes, " bytes; the limit is ",
-                     environment_.max_message_bytes, ": request fewer values per call")));
+    Finish(
+        MakeError(ErrorReason::kLimitExceeded,
+                  absl::StrCat("the response would have ", bytes, " bytes; the limit is ",
+                               environment_.max_message_bytes, ": request fewer values per call")));
     return;
   }
   if (!environment_.reply_memory->TryTake(live_.client(), bytes)) {
     environment_.metrics->Rejected("reply_memory");
-    Finish(
-        ExhaustedRetryAfter("the client has too many unread responses", environment_.retry_delay));
+    Finish(ExhaustedRetryAfter(ErrorReason::kResponsesUnread,
+                               "the client has too many unread responses",
+                               environment_.retry_delay));
     return;
   }
   reply_bytes_ = bytes;
@@ -68,6 +75,15 @@ void Reactor::Read() {
 
 void Reactor::OnReadDone(bool ok) {
   live_.EndClientWait();
+  const auto bytes = static_cast<int64_t>(request_.Length());
+  if (ok && bytes > environment_.max_message_bytes) {
+    request_.Clear();
+    FailToReceive(MakeError(ErrorReason::kMessageTooLarge,
+                            absl::StrCat("the message has ", bytes, " bytes; the limit is ",
+                                         environment_.max_message_bytes,
+                                         " (--max_message_mib): send less per message")));
+    return;
+  }
   if (ok) AllowMessage();
   if (ok && request_.Length() >= kLargeMessageBytes) {
     waits_for_turn_ = true;
@@ -98,7 +114,7 @@ void Reactor::OnCancel() {
 void Reactor::GiveUpTurn() {
   if (!waits_for_turn_.exchange(false)) return;
   request_.Clear();
-  Disconnected();
+  FailToReceive(Disconnected());
 }
 
 void Reactor::OnSendInitialMetadataDone(bool ok) {
@@ -106,7 +122,7 @@ void Reactor::OnSendInitialMetadataDone(bool ok) {
   if (ok) {
     ReceivedAll();
   } else {
-    Disconnected();
+    FailToReceive(Disconnected());
   }
 }
 

@@ -57,8 +57,10 @@ class Reactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffe
   virtual void Received(grpc::ByteBuffer* bytes) = 0;
   // The client has sent its last message.
   virtual void ReceivedAll() = 0;
-  // The stream ended before the last message: the client disconnected or was cancelled.
-  virtual void Disconnected() { Finish(absl::CancelledError("the client disconnected")); }
+  // The request cannot be received: Cancelled if the client disconnected or cancelled the call
+  // before its last message, ResourceExhausted if a message is too large. Finishes the call with
+  // `status`.
+  virtual void FailToReceive(const absl::Status& status) { Finish(status); }
   // The call was cancelled, its deadline has passed, or its connection has ended. Called at most
   // once, on any thread, at any time before Ended.
   virtual void Cancelled() = 0;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error_details.h"
 #include "server/rpc/live_call.h"
 
 namespace chorale {
@@ -21,14 +22,14 @@ absl::Status ReactorRegistry::Add(LiveCall* call) {
   MutexLock lock(&mutex_);
   switch (state_) {
     case State::kStarting:
-      return absl::UnavailableError("the server is starting; retry later");
+      return MakeError(ErrorReason::kStarting, "the server is starting; retry later");
     case State::kOpen:
       calls_.insert(call);
       return absl::OkStatus();
     case State::kClosed:
       break;
   }
-  return absl::UnavailableError("the server is draining; retry on another server");
+  return MakeError(ErrorReason::kDraining, "the server is draining; retry on another server");
 }
 
 void ReactorRegistry::Remove(LiveCall* call) {

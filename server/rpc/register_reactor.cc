@@ -33,8 +33,8 @@ void RegisterReactor::ReceivedAll() {
       [self = std::static_pointer_cast<RegisterReactor>(shared_from_this())] { self->Register(); });
   if (runs) return;
   environment().metrics->Rejected("blocking_queue_full");
-  ReleaseAndFinish(
-      ExhaustedRetryAfter("too many calls wait for the disk", environment().retry_delay));
+  ReleaseAndFinish(ExhaustedRetryAfter(ErrorReason::kQueueFull, "too many calls wait for the disk",
+                                       environment().retry_delay));
 }
 
 absl::Status RegisterReactor::Take(grpc::ByteBuffer* bytes) {
@@ -47,12 +47,15 @@ absl::Status RegisterReactor::Take(grpc::ByteBuffer* bytes) {
   const int64_t needed = assembler_->memory_bytes() + assembler_->bytes();
   if (memory_->GrowTo(needed)) return absl::OkStatus();
   if (needed > environment().registration_memory->limit()) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the registration needs more memory than the limit of all registrations, ",
-        environment().registration_memory->limit() >> 20, " MiB (--registration_memory_mib)"));
+    return MakeError(
+        ErrorReason::kDatasetTooLarge,
+        absl::StrCat("the registration needs more memory than the limit of all registrations, ",
+                     environment().registration_memory->limit() >> 20,
+                     " MiB (--registration_memory_mib)"));
   }
   environment().metrics->Rejected("registration_memory");
   return ExhaustedRetryAfter(
+      ErrorReason::kMemoryFull,
       "other calls use all memory for registrations (--registration_memory_mib)",
       environment().retry_delay);
 }
@@ -97,10 +100,6 @@ void RegisterReactor::ReleaseAndFinish(const absl::Status& status) {
 void RegisterReactor::Release() {
   assembler_.reset();
   memory_.reset();
-}
-
-void RegisterReactor::Disconnected() {
-  ReleaseAndFinish(absl::CancelledError("the client disconnected"));
 }
 
 void RegisterReactor::Cancelled() { cancelled_ = true; }

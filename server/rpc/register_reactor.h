@@ -24,7 +24,7 @@ namespace chorale {
 //
 // Finishes when
 //   - the server does not admit the call: at once;
-//   - a message is invalid or the registration memory is full: without further reads;
+//   - a message is invalid or too large, or the registration memory is full: without further reads;
 //   - the client disconnects, stalls or its deadline passes before its last message: nothing is
 //     registered;
 //   - the engine has registered the dataset or has returned an error.
@@ -47,7 +47,7 @@ class RegisterReactor final : public Reactor {
 
   void Received(grpc::ByteBuffer* bytes) override;
   void ReceivedAll() override;
-  void Disconnected() override;
+  void FailToReceive(const absl::Status& status) override { ReleaseAndFinish(status); }
   void Cancelled() override;
 
   std::atomic<bool> cancelled_{false};
