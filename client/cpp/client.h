@@ -14,7 +14,7 @@
 //   - Errors have the server's status code, with two exceptions: CANCELLED means that the caller
 //     cancelled the call, and UNAVAILABLE also means that the server cancelled it or that the
 //     connection was lost. The message contains the invalid field and the retry delay;
-//     RefusedFields() and RetryDelay() return them.
+//     RefusedFields() and RetryDelay() return them, and ErrorReason() the machine-readable reason.
 //
 // client.h declares the interface. Its implementation uses connection.h (channels), call.h (a call
 // in flight), retry.h, table_codec.h and sample_assembly.h (messages). csv.h, column_types.h and

@@ -15,7 +15,8 @@ constexpr double kMostJitter = 0.25;
 }  // namespace
 
 bool IsTransient(const absl::Status& status) {
-  // Without a delay, RESOURCE_EXHAUSTED is gRPC's error for a message that is too large.
+  // Without a delay, RESOURCE_EXHAUSTED is an error that a retry does not avoid: a message that is
+  // too large, or a quota.
   return status.code() == absl::StatusCode::kUnavailable ||
          (status.code() == absl::StatusCode::kResourceExhausted &&
           RetryDelay(status) != absl::InfiniteDuration());

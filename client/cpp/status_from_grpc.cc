@@ -16,7 +16,11 @@ namespace chorale::client {
 namespace {
 
 constexpr char kRetryPayload[] = "chorale.client/retry_delay_ns";
+constexpr char kReasonPayload[] = "chorale.client/reason";
 constexpr char kFieldsPayload[] = "chorale.client/refused_fields";
+
+// Of the reasons of a Chorale server. A proxy may add reasons of its own.
+constexpr char kDomain[] = "chorale";
 
 // Longer delays are limited to an hour, because a server may send any value.
 constexpr int64_t kMaxRetrySeconds = 3600;
@@ -24,6 +28,7 @@ constexpr int64_t kMaxRetrySeconds = 3600;
 struct Details {
   std::vector<google::rpc::BadRequest::FieldViolation> violations;
   absl::Duration retry_delay = absl::InfiniteDuration();
+  std::string reason;
 };
 
 Details DecodeDetails(const grpc::Status& status) {
@@ -35,6 +40,7 @@ Details DecodeDetails(const grpc::Status& status) {
   for (const google::protobuf::Any& any : rpc.details()) {
     google::rpc::BadRequest bad_request;
     google::rpc::RetryInfo retry;
+    google::rpc::ErrorInfo info;
     if (any.UnpackTo(&bad_request)) {
       for (const auto& violation : bad_request.field_violations()) {
         details.violations.push_back(violation);
@@ -45,6 +51,8 @@ Details DecodeDetails(const grpc::Status& status) {
           absl::Seconds(delay.seconds()) + absl::Nanoseconds(delay.nanos());
       details.retry_delay =
           std::min(std::max(asked, absl::ZeroDuration()), absl::Seconds(kMaxRetrySeconds));
+    } else if (any.UnpackTo(&info) && info.domain() == kDomain) {
+      details.reason = info.reason();
     }
   }
   return details;
@@ -77,6 +85,7 @@ absl::Status StatusFromGrpc(const grpc::Status& status) {
     result.SetPayload(kRetryPayload,
                       absl::Cord(absl::StrCat(absl::ToInt64Nanoseconds(details.retry_delay))));
   }
+  if (!details.reason.empty()) result.SetPayload(kReasonPayload, absl::Cord(details.reason));
   if (!details.violations.empty()) {
     result.SetPayload(kFieldsPayload,
                       absl::Cord(absl::StrJoin(details.violations, "\n",
@@ -94,6 +103,11 @@ absl::Duration RetryDelay(const absl::Status& status) {
     return absl::InfiniteDuration();
   }
   return absl::Nanoseconds(nanoseconds);
+}
+
+std::string ErrorReason(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kReasonPayload);
+  return payload.has_value() ? std::string(*payload) : std::string();
 }
 
 std::vector<std::string> RefusedFields(const absl::Status& status) {

@@ -21,6 +21,11 @@ absl::Status StatusFromGrpc(const grpc::Status& status);
 // Returns the server's retry delay; InfiniteDuration if the server sent none.
 absl::Duration RetryDelay(const absl::Status& status);
 
+// Returns the machine-readable reason of the error, such as "CONTEXT_NOT_FOUND"; the header of
+// chorale.proto lists the reasons. Empty if the error is not from a Chorale server, or if the
+// server is older than reasons.
+std::string ErrorReason(const absl::Status& status);
+
 // Returns the invalid fields of the request, such as "rows.columns[2].name"; may be empty.
 std::vector<std::string> RefusedFields(const absl::Status& status);
 

@@ -14,7 +14,7 @@ TEST(ErrorDetailsTest, FieldTravelsWithTheStatus) {
 }
 
 TEST(ErrorDetailsTest, DelayTravelsWithTheStatus) {
-  const absl::Status status = ExhaustedRetryAfter("the queue is full", absl::Milliseconds(1500));
+  const absl::Status status = ExhaustedRetryAfter(ErrorReason::kQueueFull, "the queue is full", absl::Milliseconds(1500));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(RetryDelay(status), absl::Milliseconds(1500));
   EXPECT_EQ(ErrorField(status), "");
@@ -22,17 +22,44 @@ TEST(ErrorDetailsTest, DelayTravelsWithTheStatus) {
 
 TEST(ErrorDetailsTest, AReasonTravelsBesideADelay) {
   const absl::Status status =
-      WithReason(ExhaustedRetryAfter("no room", absl::Seconds(3)), "DISK_FULL");
-  EXPECT_EQ(ErrorReason(status), "DISK_FULL");
+      ExhaustedRetryAfter(ErrorReason::kDiskFull, "no room", absl::Seconds(3));
+  EXPECT_EQ(ErrorReasonOf(status), "DISK_FULL");
   EXPECT_EQ(RetryDelay(status), absl::Seconds(3));
   EXPECT_EQ(status.message(), "no room");
+}
+
+TEST(ErrorDetailsTest, AnErrorHasTheCodeOfItsReason) {
+  for (int i = 0; i < kErrorReasonCount; ++i) {
+    const auto reason = static_cast<ErrorReason>(i);
+    const absl::Status status = MakeError(reason, "no");
+    EXPECT_EQ(status.code(), CodeOf(reason));
+    EXPECT_EQ(ErrorReasonOf(status), NameOf(reason));
+    EXPECT_EQ(status.message(), "no");
+  }
+  EXPECT_EQ(CodeOf(ErrorReason::kUnknownMethod), absl::StatusCode::kUnimplemented);
+}
+
+TEST(ErrorDetailsTest, AFieldOverALimitHasAReasonOfItsOwn) {
+  EXPECT_EQ(ErrorReasonOf(InvalidField("path_count", "is -1")), "INVALID_FIELD");
+  const absl::Status status = LimitExceeded("path_count", "is 20; the limit is 10");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "path_count: is 20; the limit is 10");
+  EXPECT_EQ(ErrorField(status), "path_count");
+  EXPECT_EQ(ErrorReasonOf(status), "LIMIT_EXCEEDED");
+}
+
+TEST(ErrorDetailsTest, AnErrorWithoutAReasonHasTheReasonOfItsCode) {
+  EXPECT_EQ(ErrorReasonOf(absl::CancelledError("x")), "CANCELLED");
+  EXPECT_EQ(ErrorReasonOf(absl::InternalError("x")), "INTERNAL");
+  EXPECT_EQ(ErrorReasonOf(absl::DeadlineExceededError("x")), "DEADLINE_EXCEEDED");
+  EXPECT_EQ(ErrorReasonOf(absl::InvalidArgumentError("x")), "INVALID_REQUEST");
+  EXPECT_EQ(ErrorReasonOf(absl::DataLossError("x")), "DATASET_DAMAGED");
 }
 
 TEST(ErrorDetailsTest, OtherStatusesHaveNeither) {
   for (const absl::Status& status : {absl::OkStatus(), absl::InternalError("x: y")}) {
     EXPECT_EQ(ErrorField(status), "");
     EXPECT_EQ(RetryDelay(status), absl::ZeroDuration());
-    EXPECT_EQ(ErrorReason(status), "");
   }
 }
 
@@ -41,9 +68,11 @@ TEST(ErrorDetailsTest, AQuotaIsNamedWithOrWithoutADelay) {
   EXPECT_EQ(never.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ExceededQuota(never), "max_contexts");
   EXPECT_EQ(RetryDelay(never), absl::ZeroDuration());
+  EXPECT_EQ(ErrorReasonOf(never), "QUOTA_EXCEEDED");
   const absl::Status later = QuotaExceeded("max_calls", "too many", absl::Seconds(2));
   EXPECT_EQ(ExceededQuota(later), "max_calls");
   EXPECT_EQ(RetryDelay(later), absl::Seconds(2));
+  EXPECT_EQ(ErrorReasonOf(later), "RATE_LIMITED");
   EXPECT_EQ(ExceededQuota(absl::ResourceExhaustedError("full")), "");
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "google/rpc/status.pb.h"
+#include "tests/support/error_reasons.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -68,7 +69,8 @@ ApiClient::ApiClient(const std::string& address,
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 * 1024);
   }
-  stub_ = v1::Chorale::NewStub(grpc::CreateCustomChannel(address, credentials, arguments));
+  stub_ = v1::Chorale::NewStub(grpc::experimental::CreateCustomChannelWithInterceptors(
+      address, credentials, arguments, CheckReasons(UndocumentedReasons::kFail)));
 }
 
 Reply<v1::RegisterContextResponse> ApiClient::Register(const std::string& id, const Rows& rows,

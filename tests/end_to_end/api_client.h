@@ -40,7 +40,7 @@ enum class ReceiveWindow {
   kSmall,    // 64 KiB: a reader that pauses soon stalls its stream
 };
 
-// A client with a connection of its own. Thread-safe.
+// A client with a connection of its own, which checks the reason of each error. Thread-safe.
 class ApiClient {
  public:
   explicit ApiClient(const std::string& address, ReceiveWindow window = ReceiveWindow::kDefault);

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/shared_server.h"
+#include "tests/support/error_reasons.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -188,6 +189,7 @@ TEST_F(RefusalTest, ContextNames) {
         LogDensity(named("contexts/unknown")), server_->client().Get("unknown").status,
         server_->client().Warm("unknown").status, server_->client().Delete("unknown")}) {
     ExpectRefused({"unknown", status, "", "unknown", grpc::StatusCode::NOT_FOUND});
+    EXPECT_EQ(ReasonOf(status), "CONTEXT_NOT_FOUND");
   }
 }
 
@@ -198,6 +200,8 @@ TEST_F(RefusalTest, Sample) {
   ExpectRefused({"no paths", with_paths(0), "path_count", ""});
   ExpectRefused({"negative paths", with_paths(-1), "path_count", ""});
   ExpectRefused({"too many paths", with_paths(16'385), "path_count", "16384"});
+  EXPECT_EQ(ReasonOf(with_paths(0)), "INVALID_FIELD");
+  EXPECT_EQ(ReasonOf(with_paths(16'385)), "LIMIT_EXCEEDED");
   ExpectRefused({"far too many paths", with_paths(int64_t{1} << 62), "path_count", "16384"});
   ExpectRefused({"too many values", Sample([](auto& r) {
                    *r.mutable_rows() = FeatureTable(RandomRows(300, 3, 1));
@@ -266,6 +270,8 @@ TEST_F(RefusalTest, AMessageOverTheLimit) {
   const Rows rows = RandomRows(200'000, 3, 1);  // 4.8 MB
   const auto reply = server_->client().Register("huge-message", rows, "", rows.count());
   EXPECT_EQ(reply.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(reply.status), "MESSAGE_TOO_LARGE");
+  EXPECT_FALSE(DetailsOf(reply.status).has_retry_delay);
 }
 
 TEST_F(RefusalTest, CompressedRequestsAreNotEvenDecompressed) {

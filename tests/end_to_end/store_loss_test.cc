@@ -7,12 +7,11 @@
 #include <string>
 
 #include "gmock/gmock.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/error_reasons.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 
@@ -21,17 +20,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// The reason in a status's details; empty if it has none.
-std::string ReasonOf(const grpc::Status& status) {
-  google::rpc::Status details;
-  details.ParseFromString(status.error_details());
-  google::rpc::ErrorInfo info;
-  for (const auto& detail : details.details()) {
-    if (detail.UnpackTo(&info)) return info.reason();
-  }
-  return "";
-}
 
 class StoreLossTest : public ::testing::Test {
  protected:

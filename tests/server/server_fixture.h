@@ -19,6 +19,7 @@
 #include "server/server.h"
 #include "tests/server/fake_engine.h"
 #include "tests/server/tables.h"
+#include "tests/support/error_reasons.h"
 #include "tests/support/eventually.h"
 #include "tests/support/skippable_clock.h"
 
@@ -71,13 +72,14 @@ class ServerFixture : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  // Returns a new connection.
+  // Returns a new connection. A test fails if an error lacks a reason.
   std::shared_ptr<grpc::Channel> NewChannel(int max_receive_bytes = 64 << 20) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetMaxReceiveMessageSize(max_receive_bytes);
-    return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server_->port()),
-                                     grpc::InsecureChannelCredentials(), arguments);
+    return grpc::experimental::CreateCustomChannelWithInterceptors(
+        absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials(), arguments,
+        CheckReasons(UndocumentedReasons::kNamesOfCodes));
   }
 
   // Lets time pass until the condition holds; `step` is less than any limit that must not pass.

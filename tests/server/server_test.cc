@@ -288,7 +288,21 @@ TEST_F(ServerTest, AMessageOverTheLimitIsRefusedAndTheNextCallIsFine) {
   v1::PredictResponse response;
   const grpc::Status status = stub_->Predict(NewContext().get(), request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(status), "MESSAGE_TOO_LARGE");
+  EXPECT_THAT(status.error_message(), HasSubstr("the limit is 4194304"));
   EXPECT_TRUE(stub_->Predict(NewContext().get(), PredictMessage(), &response).ok());
+}
+
+TEST_F(ServerTest, UnknownMethodsAreNamed) {
+  StartServer();
+  OpenServer();
+  for (const char* method : {"/chorale.v1.Chorale/Forecast", "/other.Service/Call"}) {
+    const grpc::Status status = RawCall(channel_, method, "request").status;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    EXPECT_EQ(ReasonOf(status), "UNKNOWN_METHOD");
+    EXPECT_THAT(status.error_message(), HasSubstr(method));
+  }
+  EXPECT_EQ(Health(""), "SERVING") << "of another service";
 }
 
 // Of the same connection; a server that listens on IPv6 as well sees another address of an IPv4

@@ -456,6 +456,14 @@ grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message,
   return WithDetail(code, message, retry);
 }
 
+grpc::Status WithReason(grpc::StatusCode code, const std::string& message,
+                        const std::string& reason, const std::string& domain) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(reason);
+  info.set_domain(domain);
+  return WithDetail(code, message, info);
+}
+
 grpc::Status WithBadField(const std::string& message, const std::string& field,
                           const std::string& description) {
   google::rpc::BadRequest bad_request;

@@ -145,6 +145,8 @@ class FakeServer {
 
 // A status with google.rpc details, as the server sends them.
 grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message, absl::Duration delay);
+grpc::Status WithReason(grpc::StatusCode code, const std::string& message,
+                        const std::string& reason, const std::string& domain);
 grpc::Status WithBadField(const std::string& message, const std::string& field,
                           const std::string& description);
 

@@ -43,6 +43,18 @@ TEST(StatusFromGrpcTest, TellsWhenToTryAgain) {
   EXPECT_EQ(odd.message(), "full; try again in 1.197s") << "to the millisecond";
 }
 
+TEST(StatusFromGrpcTest, HasTheReasonOfTheServer) {
+  const absl::Status status = StatusFromGrpc(
+      WithReason(grpc::StatusCode::NOT_FOUND, "no context", "CONTEXT_NOT_FOUND", "chorale"));
+  EXPECT_EQ(ErrorReason(status), "CONTEXT_NOT_FOUND");
+  EXPECT_EQ(status.message(), "no context");
+  EXPECT_EQ(ErrorReason(StatusFromGrpc(WithReason(grpc::StatusCode::UNAVAILABLE, "no upstream",
+                                                  "NO_UPSTREAM", "proxy.example"))),
+            "")
+      << "of another program";
+  EXPECT_EQ(ErrorReason(absl::NotFoundError("no context")), "");
+}
+
 TEST(StatusFromGrpcTest, SurvivesStrangeDetails) {
   const absl::Status garbage =
       StatusFromGrpc(grpc::Status(grpc::StatusCode::INTERNAL, "x", "\xFF\xFFgarbage"));

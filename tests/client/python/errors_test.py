@@ -99,6 +99,20 @@ def test_reasons_and_delays(fake: FakeChorale, client: chorale_client.Client) ->
     assert type(changed) is chorale_client.SourceChangedError
     assert "refresh()" in str(changed)
     assert raised(fake, client, Failure(Code.UNAVAILABLE, "x", retry_delay=1e6)).retry_delay == 3600
+    missing = raised(fake, client, Failure(Code.NOT_FOUND, "no", reason="CONTEXT_NOT_FOUND"))
+    assert missing.reason == "CONTEXT_NOT_FOUND"
+    proxy = Failure(Code.NOT_FOUND, "no", reason="NO_ROUTE", domain="proxy.example")
+    assert raised(fake, client, proxy).reason is None
+
+
+def test_messages_that_are_too_large_are_sent_once(fake: FakeChorale) -> None:
+    retrying = chorale_client.connect(fake.address, retry=chorale_client.Retry(first_delay=0.001))
+    large = Failure(Code.RESOURCE_EXHAUSTED, "too large", reason="MESSAGE_TOO_LARGE")
+    fake.answers["ListModels"].append(large)
+    with retrying, pytest.raises(chorale_client.ExhaustedError) as caught:
+        retrying.models()
+    assert (caught.value.reason, caught.value.retry_delay) == ("MESSAGE_TOO_LARGE", None)
+    assert len(fake.requests("ListModels")) == 1
 
 
 @pytest.mark.parametrize(

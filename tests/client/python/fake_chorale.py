@@ -36,6 +36,7 @@ class Failure:
     fields: tuple[tuple[str, str], ...] = ()
     retry_delay: float | None = None
     reason: str | None = None
+    domain: str = "chorale"
 
     def end(self, context: grpc.ServicerContext) -> None:
         details: list[Any] = []
@@ -49,7 +50,7 @@ class Failure:
             retry.retry_delay.FromNanoseconds(int(self.retry_delay * 1e9))
             details.append(retry)
         if self.reason:
-            details.append(error_details_pb2.ErrorInfo(reason=self.reason, domain="chorale"))
+            details.append(error_details_pb2.ErrorInfo(reason=self.reason, domain=self.domain))
         if details:
             status = status_pb2.Status(code=self.code.value[0], message=self.message)
             for detail in details:

@@ -84,7 +84,7 @@ TEST_F(RequestPreparationTest, OfWhatIsExpected) {
     request_.expected = expected;
     const absl::Status status = Check();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_EQ(ErrorReason(status), "SOURCE_CHANGED");
+    EXPECT_EQ(ErrorReasonOf(status), "SOURCE_CHANGED");
     EXPECT_THAT(status.message(), ::testing::HasSubstr("\"trees\""));
   }
 }

@@ -141,7 +141,7 @@ TEST(SmallDiskTest, AFullDiskIsAStateThatEnds) {
     const absl::Status second = PutNumber(**store, 0);
     for (const absl::Status& status : {first, second}) {
       if (status.code() != absl::StatusCode::kResourceExhausted) return 4;
-      if (ErrorReason(status) != "DISK_FULL") return 5;
+      if (ErrorReasonOf(status) != "DISK_FULL") return 5;
       if (RetryDelay(status) <= absl::ZeroDuration()) return 6;
       if (status.message().find('/') != absl::string_view::npos) return 7;
     }
@@ -194,7 +194,7 @@ TEST(SmallDiskTest, EncodedContextsMakeRoomForTables) {
     // Until there are no more.
     int stored = 1;
     const absl::Status full = PutUntilFull(**store, &stored);
-    if (full.code() != absl::StatusCode::kResourceExhausted || ErrorReason(full) != "DISK_FULL") {
+    if (full.code() != absl::StatusCode::kResourceExhausted || ErrorReasonOf(full) != "DISK_FULL") {
       return 10;
     }
     return files.bytes() == 0 && stored > 10 ? 0 : 11;

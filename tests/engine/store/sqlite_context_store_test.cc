@@ -317,7 +317,7 @@ TEST_P(VanishingTest, IsNoticedAndNothingIsAcknowledged) {
     for (const absl::Status& status :
          {store_->Health(), Put("b", "two"), store_->Delete("t", "a")}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-      EXPECT_EQ(ErrorReason(status), "STORE_LOST");
+      EXPECT_EQ(ErrorReasonOf(status), "STORE_LOST");
       EXPECT_THAT(std::string(status.message()), Not(HasSubstr("/")));
     }
     EXPECT_TRUE(store_->Get("t", "a").ok());

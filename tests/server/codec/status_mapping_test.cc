@@ -1,5 +1,6 @@
 #include "server/codec/status_mapping.h"
 
+#include <map>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -9,6 +10,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "gtest/gtest.h"
+#include "tests/support/error_reasons.h"
 
 namespace chorale {
 namespace {
@@ -58,9 +60,9 @@ TEST(StatusMappingTest, AFieldBecomesABadRequest) {
   const google::rpc::Status details = Details(status);
   EXPECT_EQ(details.code(), 3);
   EXPECT_EQ(details.message(), status.error_message());
-  ASSERT_EQ(details.details_size(), 1);
+  ASSERT_EQ(details.details_size(), 2);
   google::rpc::BadRequest bad_request;
-  ASSERT_TRUE(details.details(0).UnpackTo(&bad_request));
+  ASSERT_TRUE(details.details(1).UnpackTo(&bad_request));
   ASSERT_EQ(bad_request.field_violations_size(), 1);
   EXPECT_EQ(bad_request.field_violations(0).field(), "rows.columns[2].name");
   EXPECT_THAT(bad_request.field_violations(0).description(), HasSubstr("is empty"));
@@ -68,31 +70,54 @@ TEST(StatusMappingTest, AFieldBecomesABadRequest) {
 
 TEST(StatusMappingTest, ADelayBecomesARetryInfo) {
   const grpc::Status status =
-      ToGrpcStatus(ExhaustedRetryAfter("queue full", absl::Milliseconds(2500)));
+      ToGrpcStatus(ExhaustedRetryAfter(ErrorReason::kQueueFull, "queue full", absl::Milliseconds(2500)));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(status.error_message(), "queue full");
   const google::rpc::Status details = Details(status);
-  ASSERT_EQ(details.details_size(), 1);
+  ASSERT_EQ(details.details_size(), 2);
   google::rpc::RetryInfo retry;
-  ASSERT_TRUE(details.details(0).UnpackTo(&retry));
+  ASSERT_TRUE(details.details(1).UnpackTo(&retry));
   EXPECT_EQ(retry.retry_delay().seconds(), 2);
   EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
 }
 
-TEST(StatusMappingTest, AReasonBecomesAnErrorInfo) {
-  const grpc::Status status = ToGrpcStatus(
-      WithReason(ExhaustedRetryAfter("no room", absl::Milliseconds(2500)), "DISK_FULL"));
-  const google::rpc::Status details = Details(status);
-  ASSERT_EQ(details.details_size(), 2);
-  google::rpc::ErrorInfo info;
-  ASSERT_TRUE(details.details(0).UnpackTo(&info));
-  EXPECT_EQ(info.reason(), "DISK_FULL");
-  EXPECT_EQ(info.domain(), "chorale");
-  EXPECT_TRUE(details.details(1).Is<google::rpc::RetryInfo>());
+TEST(StatusMappingTest, EveryErrorHasAReason) {
+  const std::pair<absl::Status, const char*> errors[] = {
+      {MakeError(ErrorReason::kDiskFull, "no room"), "DISK_FULL"},
+      {InvalidField("rows", "is empty"), "INVALID_FIELD"},
+      {absl::PermissionDeniedError("no"), "PERMISSION_DENIED"},
+      {absl::InternalError("no"), "INTERNAL"},
+      {absl::DataLossError("no"), "DATASET_DAMAGED"}};
+  for (const auto& [error, reason] : errors) {
+    const google::rpc::Status details = Details(ToGrpcStatus(error));
+    EXPECT_EQ(details.code(), static_cast<int>(error.code()));
+    ASSERT_GE(details.details_size(), 1);
+    google::rpc::ErrorInfo info;
+    ASSERT_TRUE(details.details(0).UnpackTo(&info));
+    EXPECT_EQ(info.reason(), reason);
+    EXPECT_EQ(info.domain(), "chorale");
+  }
 }
 
-TEST(StatusMappingTest, WithoutDetailsThereAreNone) {
-  EXPECT_TRUE(ToGrpcStatus(absl::NotFoundError("no such context")).error_details().empty());
+TEST(StatusMappingTest, TheProtoListsEveryReason) {
+  std::map<std::string, std::string> listed = DocumentedReasons();
+  for (int i = 0; i < kErrorReasonCount; ++i) {
+    const auto reason = static_cast<ErrorReason>(i);
+    const auto entry = listed.find(std::string(NameOf(reason)));
+    ASSERT_NE(entry, listed.end()) << NameOf(reason);
+    EXPECT_EQ(entry->second, absl::StatusCodeToString(CodeOf(reason))) << NameOf(reason);
+    listed.erase(entry);
+  }
+  for (const auto& [reason, code] : listed) {
+    EXPECT_TRUE(reason == code || reason == "ETAG_MISMATCH") << reason << " does not exist";
+  }
+}
+
+TEST(StatusMappingTest, AMessageThatIsTooLargeHasNoRetryDelay) {
+  const google::rpc::Status details =
+      Details(ToGrpcStatus(MakeError(ErrorReason::kMessageTooLarge, "too large")));
+  ASSERT_EQ(details.details_size(), 1);
+  EXPECT_TRUE(details.details(0).Is<google::rpc::ErrorInfo>());
 }
 
 TEST(StatusMappingTest, TheInsideStaysInside) {
@@ -104,7 +129,8 @@ TEST(StatusMappingTest, TheInsideStaysInside) {
     EXPECT_THAT(mapped.error_message(), Not(HasSubstr("var")));
     EXPECT_THAT(mapped.error_message(), Not(HasSubstr("0x")));
     EXPECT_THAT(mapped.error_message(), HasSubstr("reference "));
-    EXPECT_TRUE(mapped.error_details().empty());
+    EXPECT_THAT(mapped.error_details(), Not(HasSubstr("var")));
+    EXPECT_EQ(Details(mapped).message(), mapped.error_message());
   }
 }
 
@@ -120,7 +146,7 @@ TEST(StatusMappingTest, LongMessagesAreCutBetweenCharacters) {
     EXPECT_EQ((kept.size() - shift) % 3, 0) << "cut within a character";
     // Everything has to fit into the trailers that a client accepts by default.
     EXPECT_LT(3 * status.error_message().size() + 4 * status.error_details().size() / 3, 6000);
-    EXPECT_EQ(Details(status).details_size(), 1);
+    EXPECT_EQ(Details(status).details_size(), 2);
   }
 }
 

@@ -190,6 +190,15 @@ TEST_F(ReactorTest, ALargeRequestThatIsCancelledDoesNotWaitForItsTurn) {
   EXPECT_EQ(first.End().error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
+// gRPC ends calls with much larger messages itself.
+TEST_F(ReactorTest, AMessageFarOverTheLimitIsRefused) {
+  options_.max_message_bytes = 100'000;
+  Serve();
+  RawCall call = Begin(Method::kPredict);
+  (void)call.Send(std::string(450'000, 'x'));
+  EXPECT_EQ(call.End().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
 TEST_F(ReactorTest, AMessageOverTheLimitIsRefusedWithTheLimit) {
   options_.max_message_bytes = 100'000;
   Serve();
@@ -199,6 +208,13 @@ TEST_F(ReactorTest, AMessageOverTheLimitIsRefusedWithTheLimit) {
     const grpc::Status status = call.End();
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << MethodName(method);
     EXPECT_NE(status.error_message().find("100000"), std::string::npos) << status.error_message();
+    EXPECT_EQ(ReasonOf(status), "MESSAGE_TOO_LARGE");
+    const grpc::Status just_fits = [&] {
+      RawCall next = Begin(method);
+      (void)next.Send(std::string(100'000, 'x'));
+      return next.End();
+    }();
+    EXPECT_EQ(ReasonOf(just_fits), "INVALID_REQUEST") << just_fits.error_message();
   }
 }
 

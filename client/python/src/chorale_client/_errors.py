@@ -13,6 +13,9 @@ from typing import Any
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
+# The domain of the server's reasons. A proxy may add reasons of its own.
+_DOMAIN = "chorale"
+
 # Longer delays are reduced to an hour, because a server may send any value.
 _MAX_RETRY_SECONDS = 3600.0
 
@@ -26,7 +29,9 @@ class ChoraleError(Exception):
         field: The invalid field of the request, such as `path_count`; None if there is none.
         fields: All invalid fields.
         limit: The exceeded limit, if the server returned it; otherwise None.
-        reason: A machine-readable reason, such as "DISK_FULL"; None if there is none.
+        reason: The machine-readable reason of the server, such as "CONTEXT_NOT_FOUND"; the header
+            of `chorale.proto` lists the reasons. None for errors of the client and of the
+            connection.
         retry_delay: Seconds after which to retry the call; None if a retry does not help.
 
     Examples:
@@ -225,7 +230,7 @@ def from_rpc(
         elif detail.Unpack(retry):
             seconds = retry.retry_delay.seconds + retry.retry_delay.nanos * 1e-9
             retry_delay = min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
-        elif detail.Unpack(info):
+        elif detail.Unpack(info) and info.domain == _DOMAIN:
             reason = info.reason
     if retry_delay is not None:
         text += f"{'; ' if text else ''}try again in {retry_delay:g} s"

@@ -49,7 +49,7 @@ class Retry:
 
 def is_transient(error: ChoraleError) -> bool:
     """Whether a retry can succeed."""
-    # RESOURCE_EXHAUSTED without a delay is a quota, or gRPC's error for too large a message.
+    # RESOURCE_EXHAUSTED without a delay is a quota, or a message that is too large.
     return isinstance(error, UnavailableError) or (
         isinstance(error, ExhaustedError) and error.retry_delay is not None
     )
