@@ -135,6 +135,11 @@ v1::Source SourceOf(const v1::Context& context) {
   return source;
 }
 
+absl::string_view PrefixOf(v1::Warning::Severity severity) {
+  if (severity == v1::Warning::SEVERITY_INFO) return "note: ";
+  return severity == v1::Warning::SEVERITY_WARNING ? "warning: " : "";
+}
+
 std::string IdOf(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
 }  // namespace chorale::client

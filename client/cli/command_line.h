@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "client/cli/environment.h"
 #include "client/cli/rows_file.h"
 #include "client/cpp/missing_marks.h"
@@ -83,10 +85,16 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
 // Returns the source to expect: the context to whose columns the rows were converted.
 v1::Source SourceOf(const v1::Context& context);
 
+// The beginning of a warning's line: "note: ", "warning: ", or empty for a server that sends no
+// severities.
+absl::string_view PrefixOf(v1::Warning::Severity severity);
+
 // Writes the server's warnings to standard error, unless quiet.
 template <class Warnings>
 void NoteWarnings(const Warnings& warnings, const Environment& environment) {
-  for (const v1::Warning& warning : warnings) environment.Note(warning.message());
+  for (const v1::Warning& warning : warnings) {
+    environment.Note(absl::StrCat(PrefixOf(warning.severity()), warning.message()));
+  }
 }
 
 // The id in a resource name: "contexts/houses" -> "houses".

@@ -12,6 +12,16 @@ namespace {
 
 using Warnings = google::protobuf::RepeatedPtrField<v1::Warning>;
 
+v1::Warning::Severity SeverityOf(v1::Warning::Reason reason) {
+  switch (reason) {
+    case v1::Warning::REASON_SEASON:
+    case v1::Warning::REASON_SNAPPED:
+      return v1::Warning::SEVERITY_INFO;
+    default:
+      return v1::Warning::SEVERITY_WARNING;
+  }
+}
+
 std::string Cells(int64_t count, absl::string_view one, absl::string_view many) {
   return absl::StrCat(count, count == 1 ? " cell " : " cells ", count == 1 ? one : many);
 }
@@ -50,6 +60,7 @@ class WarningWriter {
            absl::string_view what) {
     v1::Warning warning;
     warning.set_reason(reason);
+    warning.set_severity(SeverityOf(reason));
     warning.set_column(column);
     warning.set_cell_count(cells);
     warning.set_message(absl::StrCat("column ", QuoteName(column), ": ", what));
@@ -65,7 +76,9 @@ class WarningWriter {
 
   void Finish() {
     if (left_out_ == 0) return;
-    warnings_->Add()->set_message(absl::StrCat("and ", left_out_, " more warnings"));
+    v1::Warning* const last = warnings_->Add();
+    last->set_message(absl::StrCat("and ", left_out_, " more warnings"));
+    last->set_severity(SeverityOf(last->reason()));
   }
 
  private:

@@ -14,7 +14,8 @@ TEST(ErrorDetailsTest, FieldTravelsWithTheStatus) {
 }
 
 TEST(ErrorDetailsTest, DelayTravelsWithTheStatus) {
-  const absl::Status status = ExhaustedRetryAfter(ErrorReason::kQueueFull, "the queue is full", absl::Milliseconds(1500));
+  const absl::Status status =
+      ExhaustedRetryAfter(ErrorReason::kQueueFull, "the queue is full", absl::Milliseconds(1500));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(RetryDelay(status), absl::Milliseconds(1500));
   EXPECT_EQ(ErrorField(status), "");

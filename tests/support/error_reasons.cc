@@ -53,7 +53,7 @@ bool MayBeOfTransport(const grpc::Status& status) {
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return true;
     case grpc::StatusCode::UNIMPLEMENTED:
-      return absl::StrContainsIgnoreCase(status.error_message(), "compress");
+      return absl::StrContains(status.error_message(), "ompress");
     default:
       return false;
   }

@@ -77,8 +77,10 @@ TEST_F(TablesTest, ATextThatIsTooLongToRegisterIsNamed) {
 }
 
 TEST_F(TablesTest, TheServersWarningsAreShown) {
-  EXPECT_THAT(Register("x,y\n1,1\n2000000,2\n"), HasSubstr("chorale: column \"x\": 1 too large"));
-  EXPECT_THAT(Predict("x\n1\n2000000\n3000000\n"), HasSubstr("chorale: column \"x\": 2 too large"));
+  EXPECT_THAT(Register("x,y\n1,1\n2000000,2\n"),
+              HasSubstr("chorale: warning: column \"x\": 1 too large"));
+  EXPECT_THAT(Predict("x\n1\n2000000\n3000000\n"),
+              HasSubstr("chorale: warning: column \"x\": 2 too large"));
   EXPECT_THAT(Predict("x\n1\n"), IsEmpty());
 }
 

@@ -100,6 +100,7 @@ void AddWarnings(const v1::Table& table,
     if (count == 0) continue;
     v1::Warning* warning = warnings->Add();
     warning->set_reason(v1::Warning::REASON_OUTLIERS);
+    warning->set_severity(v1::Warning::SEVERITY_WARNING);
     warning->set_column(column.name());
     warning->set_cell_count(count);
     warning->set_message(absl::StrCat("column \"", column.name(), "\": ", count, " too large"));

@@ -106,7 +106,12 @@ def test_predict_asks_about_many_rows_in_several_calls_of_one_source(
 def test_values_are_snapped_unless_the_caller_says_no(
     fake: FakeChorale, context: chorale_client.Context
 ) -> None:
-    snapped = pb.Warning(reason=pb.Warning.REASON_SNAPPED, column="price", message="whole numbers")
+    snapped = pb.Warning(
+        reason=pb.Warning.REASON_SNAPPED,
+        column="price",
+        message="whole numbers",
+        severity=pb.Warning.SEVERITY_INFO,
+    )
     wrong = pb.Warning(
         reason=pb.Warning.REASON_CLIPPED_TARGET, column="price", cell_count=2, message="2 far"
     )
@@ -115,12 +120,12 @@ def test_values_are_snapped_unless_the_caller_says_no(
         for rows, first in [(1024, 0), (2, 1024)]
     )
     frame = pd.DataFrame({"area": np.arange(1026.0), "town": "Kiel"})
-    with pytest.warns(chorale_client.DataWarning, match=r"\[SNAPPED\]"):
+    with pytest.warns(chorale_client.DataWarning, match=r"^2 far \[CLIPPED_TARGET\]$"):
         result = context.predict(frame, quantiles=[0.1, 0.9])
     # These are of the context, whatever was asked.
-    assert [(w.reason, w.cell_count) for w in result.warnings] == [
-        ("SNAPPED", 0),
-        ("CLIPPED_TARGET", 2),
+    assert [(w.reason, w.cell_count, w.severity) for w in result.warnings] == [
+        ("SNAPPED", 0, "info"),
+        ("CLIPPED_TARGET", 2, "warning"),
     ]
     fake.answers["Predict"].append(predictions(2, 0))
     context.predict(ROWS, quantiles=[0.1, 0.9], snap=False)

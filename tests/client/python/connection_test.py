@@ -184,6 +184,7 @@ def test_a_season_is_listed_but_not_warned_of(
 ) -> None:
     season = pb.Warning(reason=pb.Warning.REASON_SEASON, column="month", message="12 steps")
     snapped = pb.Warning(reason=pb.Warning.REASON_SNAPPED, column="y", message="whole numbers")
+    season.severity = snapped.severity = pb.Warning.SEVERITY_INFO
     fake.answers["RegisterContext"].extend(
         [
             pb.RegisterContextResponse(warnings=[season, snapped]),
@@ -195,10 +196,12 @@ def test_a_season_is_listed_but_not_warned_of(
         warnings.simplefilter("error", chorale_client.DataWarning)
         context = client.register(table, target="y")
     assert [warning.reason for warning in context.warnings] == ["SEASON", "SNAPPED"]
+    assert [warning.severity for warning in context.warnings] == ["info", "info"]
     with pytest.warns(chorale_client.DataWarning) as told:
         context = client.register(table, target="y")
     assert [str(warning.message) for warning in told] == ["x is dropped [DROPPED_COLUMN]"]
     assert [warning.reason for warning in context.warnings] == ["SEASON", "DROPPED_COLUMN"]
+    assert [warning.severity for warning in context.warnings] == ["info", "warning"]
 
 
 def test_names_follow_from_the_content(fake: FakeChorale, client: chorale_client.Client) -> None:

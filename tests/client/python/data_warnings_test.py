@@ -12,7 +12,7 @@ from chorale_client._data_warnings import join_warnings, tell
 DataWarning = chorale_client.DataWarning
 FAR = [DataWarning(f"column {name!r} lies far", "OUTLIERS", name, 2) for name in "abc"]
 UNKNOWN = DataWarning("column 'd' has unknown ones", "UNKNOWN_CATEGORY", "d", 5)
-SEASON = DataWarning("a season", "SEASON", "t", 0)
+SEASON = DataWarning("a season", "SEASON", "t", 0, severity="info")
 
 
 def told(found: list[DataWarning], *filters: tuple[str, str]) -> list[DataWarning]:
@@ -55,6 +55,8 @@ def test_warnings_of_one_reason_keep_it() -> None:
     assert "'c20' and 19 more" in str(many)
     copy = pickle.loads(pickle.dumps(warning))
     assert str(copy) == str(warning)
+    assert copy.severity == "warning"
+    assert pickle.loads(pickle.dumps(SEASON)).severity == "info"
     assert [part.column for part in copy.parts] == ["a", "b", "c"]
 
 

@@ -69,8 +69,8 @@ TEST(StatusMappingTest, AFieldBecomesABadRequest) {
 }
 
 TEST(StatusMappingTest, ADelayBecomesARetryInfo) {
-  const grpc::Status status =
-      ToGrpcStatus(ExhaustedRetryAfter(ErrorReason::kQueueFull, "queue full", absl::Milliseconds(2500)));
+  const grpc::Status status = ToGrpcStatus(
+      ExhaustedRetryAfter(ErrorReason::kQueueFull, "queue full", absl::Milliseconds(2500)));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(status.error_message(), "queue full");
   const google::rpc::Status details = Details(status);

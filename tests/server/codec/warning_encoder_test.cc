@@ -69,6 +69,12 @@ TEST(WarningEncoderTest, OneForEachReason) {
   expect(9, v1::Warning::REASON_NO_INDEX, "day", 0, "the server sought no season by the column");
   expect(10, v1::Warning::REASON_SEASON, "quarter", 0,
          "the target has a season of 12 months by this column");
+  for (const v1::Warning& warning : warnings) {
+    const bool info = warning.reason() == v1::Warning::REASON_SEASON ||
+                      warning.reason() == v1::Warning::REASON_SNAPPED;
+    EXPECT_EQ(warning.severity(), info ? v1::Warning::SEVERITY_INFO : v1::Warning::SEVERITY_WARNING)
+        << warning.message();
+  }
 }
 
 TEST(WarningEncoderTest, WhereNoCellIsKnownTheContextsCategoriesAreNamed) {
@@ -104,6 +110,7 @@ TEST(WarningEncoderTest, BoundedHoweverManyColumns) {
   const v1::Warning& last = message.warnings(message.warnings_size() - 1);
   EXPECT_EQ(last.message(), absl::StrCat("and ", 1001 - message.warnings_size(), " more warnings"));
   EXPECT_EQ(last.column(), "");
+  EXPECT_EQ(last.severity(), v1::Warning::SEVERITY_WARNING);
 }
 
 }  // namespace

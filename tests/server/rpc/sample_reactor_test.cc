@@ -237,8 +237,8 @@ TEST_F(SampleReactorTest, AStreamThatTheEngineEndsForWantOfAReaderEndsAtOnce) {
   const std::shared_ptr<FakeSample> sample = engine_->NextSample();
   ASSERT_NE(sample, nullptr);
   for (int64_t i = 0; i < 64; ++i) sample->Draw(0, 128, 0, 1 << 10);  // nobody reads
-  sample->call->End(ExhaustedRetryAfter(ErrorReason::kResponsesUnread, "nothing of the stream was read",
-                                    absl::Seconds(1)));
+  sample->call->End(ExhaustedRetryAfter(ErrorReason::kResponsesUnread,
+                                        "nothing of the stream was read", absl::Seconds(1)));
   EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
   v1::SampleResponse response;
   while (reader->Read(&response)) {

@@ -101,7 +101,7 @@ def register(
             seasons=seasons,
             missing_targets=missing_targets,
         )
-    tell(registered[1], registered=True)
+    tell(registered[1])
     return registered
 
 

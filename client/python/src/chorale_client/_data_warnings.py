@@ -6,16 +6,16 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from chorale_client._v1 import chorale_pb2 as pb
+
+Severity = Literal["info", "warning"]
 
 _PACKAGE = str(Path(__file__).parent)
 
 _SEVERAL = "SEVERAL"
 _MOST_NAMES = 20  # columns in a message
-_SEASON = "SEASON"
-_SNAPPED = "SNAPPED"
 _CLIPPED_TARGET = "CLIPPED_TARGET"
 
 
@@ -23,9 +23,9 @@ class DataWarning(UserWarning):
     r"""A warning about cells of a column that were changed or are suspicious, or about a season.
 
     The `warnings` of a result have an entry for each column and reason. Python issues a single
-    `DataWarning` per call, whose `parts` are these entries. It does not issue warnings about
-    seasons, which are not defects, or about the snapping of future draws when a table is
-    registered. The text of a warning ends with its reason, so that filters can match the reason:
+    `DataWarning` per call, whose `parts` are the entries with the severity "warning". Entries with
+    the severity "info", about seasons and snapping, are not defects. The text of a warning ends
+    with its reason, so that filters can match the reason:
 
         warnings.filterwarnings("ignore", r".*\[OUTLIERS\]", chorale_client.DataWarning)
 
@@ -41,6 +41,7 @@ class DataWarning(UserWarning):
         column: The name of the column; empty if the server truncated its list of warnings, or if
             the parts are about several columns.
         cell_count: The number of affected cells, over all parts.
+        severity: "info" for properties of the data that are not defects, otherwise "warning".
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class DataWarning(UserWarning):
         column: str = "",
         cell_count: int = 0,
         parts: Sequence[DataWarning] = (),
+        severity: Severity = "warning",
     ) -> None:
         shown = not reason or message.endswith(f"[{reason}]") or reason == _SEVERAL
         super().__init__(message if shown else f"{message} [{reason}]")
@@ -57,6 +59,7 @@ class DataWarning(UserWarning):
         self.reason = reason
         self.column = column
         self.cell_count = cell_count
+        self.severity = severity
         self._parts = tuple(parts)
 
     @property
@@ -70,8 +73,14 @@ class DataWarning(UserWarning):
         return tuple(dict.fromkeys(part.column for part in self.parts))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = (self.message, self.reason, self.column, self.cell_count, self._parts)
-        return DataWarning, arguments
+        return DataWarning, (
+            self.message,
+            self.reason,
+            self.column,
+            self.cell_count,
+            self._parts,
+            self.severity,
+        )
 
 
 def read_warnings(messages: Iterable[pb.Warning]) -> tuple[DataWarning, ...]:
@@ -82,6 +91,7 @@ def read_warnings(messages: Iterable[pb.Warning]) -> tuple[DataWarning, ...]:
             pb.Warning.Reason.Name(m.reason).removeprefix("REASON_"),
             m.column,
             m.cell_count,
+            severity="info" if m.severity == pb.Warning.SEVERITY_INFO else "warning",
         )
         for m in messages
     )
@@ -103,7 +113,11 @@ def merge_warnings(answers: Iterable[tuple[DataWarning, ...]]) -> tuple[DataWarn
         message = first.message
         if len(same) > 1 and count > 0:  # the message has the count of the first part
             message += f"; {count} cells in all rows together"
-        result.append(DataWarning(message, first.reason, first.column, count))
+        result.append(
+            DataWarning(
+                message, first.reason, first.column, count, severity=first.severity
+            )
+        )
     return tuple(result)
 
 
@@ -131,13 +145,12 @@ def join_warnings(found: Sequence[DataWarning]) -> DataWarning:
     )
 
 
-def tell(found: Iterable[DataWarning], *, registered: bool = False) -> None:
+def tell(found: Iterable[DataWarning]) -> None:
     """Issues the warnings of a call as a single Python warning, at the caller's line.
 
-    Omits seasons and, when a table was `registered`, the snapping of future draws. These are not
-    defects, and must not prevent registration in programs that turn warnings into errors. Also
-    omits the warnings that a filter ignores, so that filters for a reason or column apply to
-    joined warnings.
+    Omits those with the severity "info": they are not defects, and must not end programs that turn
+    warnings into errors. Also omits the warnings that a filter ignores, so that filters for a
+    reason or column apply to joined warnings.
     """
     level = 1
     frame = sys._getframe()
@@ -145,11 +158,10 @@ def tell(found: Iterable[DataWarning], *, registered: bool = False) -> None:
         frame = frame.f_back
         level += 1
     module = str(frame.f_globals.get("__name__", ""))
-    untold = {_SEASON, _SNAPPED} if registered else {_SEASON}
     told = [
         warning
         for warning in found
-        if warning.reason not in untold and not _is_ignored(warning, module, frame.f_lineno)
+        if warning.severity == "warning" and not _is_ignored(warning, module, frame.f_lineno)
     ]
     if told:
         warnings.warn(join_warnings(told), stacklevel=level)
