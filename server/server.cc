@@ -86,6 +86,7 @@ Server::Server(const ServerOptions& options)
     if (Listener* const listener = opened_listener_) listener->AllowMessage(endpoint);
   };
   environment_.max_message_bytes = options.max_message_bytes;
+  environment_.max_concurrent_calls = options.max_concurrent_streams;
   environment_.retry_delay = options.retry_delay;
   service_ = std::make_unique<ChoraleService>(&environment_);
 }
@@ -110,6 +111,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     LogEvent(spdlog::level::warn, "expired_tokens", expired);
   }
   server->environment_.access = server->access_.get();
+  server->environment_.features = server->Features();
   RETURN_IF_ERROR(server->Bind());
   RETURN_IF_ERROR(server->StartHttp());
   server->watchdog_ = std::make_unique<ClientWatchdog>(
@@ -125,6 +127,19 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   return server;
 }
 
+bool Server::reflects() const {
+  // Reflection is not a call of this API: it would answer callers that nobody knows.
+  return options_.reflection && !access_->authenticates();
+}
+
+std::vector<v1::ServerInfo::Feature> Server::Features() const {
+  std::vector<v1::ServerInfo::Feature> features;
+  if (reflects()) features.push_back(v1::ServerInfo::FEATURE_REFLECTION);
+  if (access_->authenticates()) features.push_back(v1::ServerInfo::FEATURE_AUTHENTICATION);
+  if (spans_ != nullptr) features.push_back(v1::ServerInfo::FEATURE_TRACING);
+  return features;
+}
+
 absl::Status Server::Bind() {
   ASSIGN_OR_RETURN(std::vector<FileDescriptor> sockets,
                    ListenFor("--listen_address", options_.listen_address));
@@ -133,9 +148,7 @@ absl::Status Server::Bind() {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetGrpcArguments(options_, &builder);
-  // Reflection is not a call of this API: it would answer callers that nobody knows.
-  const bool reflection = options_.reflection && !access_->authenticates();
-  if (!reflection) RemoveReflection(&builder);
+  if (!reflects()) RemoveReflection(&builder);
   builder.RegisterService(service_.get());
   builder.RegisterCallbackGenericService(&unknown_methods_);
   handover_ = std::make_unique<ConnectionHandover>(

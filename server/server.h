@@ -118,6 +118,9 @@ class Server {
  private:
   explicit Server(const ServerOptions& options);
 
+  // REQUIRES, for the next two: access_ is loaded.
+  bool reflects() const;
+  std::vector<v1::ServerInfo::Feature> Features() const;
   absl::Status Bind();
   void Listen(std::vector<FileDescriptor> sockets);
   void WatchMemory();

@@ -17,6 +17,7 @@ void AddContextCommands(CLI::App* app, Environment* environment);  // ls, show, 
 void AddPredictCommand(CLI::App* app, Environment* environment);
 void AddSampleCommand(CLI::App* app, Environment* environment);
 void AddLogDensityCommand(CLI::App* app, Environment* environment);
+void AddInfoCommand(CLI::App* app, Environment* environment);
 void AddModelsCommand(CLI::App* app, Environment* environment);
 void AddBenchCommand(CLI::App* app, Environment* environment);
 void AddTokenCommand(CLI::App* app, Environment* environment);

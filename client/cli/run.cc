@@ -111,6 +111,7 @@ int ParseAndRun(int argc, char** argv) {
   AddSampleCommand(&app, &environment);
   AddLogDensityCommand(&app, &environment);
   AddModelsCommand(&app, &environment);
+  AddInfoCommand(&app, &environment);
   AddBenchCommand(&app, &environment);
   AddTokenCommand(&app, &environment);
   try {

@@ -230,4 +230,15 @@ absl::StatusOr<std::vector<v1::Model>> Client::ListModels(const CallOptions& cal
       call, &v1::Chorale::Stub::PrepareAsyncListModels, &v1::ListModelsResponse::models);
 }
 
+absl::StatusOr<v1::ServerInfo> Client::GetServerInfo(const CallOptions& call) {
+  v1::ServerInfo info;
+  absl::Status status = Run(call, [&](const Deadline& deadline) {
+    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncGetServerInfo,
+                     v1::GetServerInfoRequest(), /*context_id=*/"", deadline, call.cancellation,
+                     &info);
+  });
+  RETURN_IF_ERROR(status);
+  return info;
+}
+
 }  // namespace chorale::client

@@ -189,6 +189,9 @@ class Client {
   absl::StatusOr<std::vector<v1::Context>> ListContexts(const CallOptions& call = {});
   absl::StatusOr<std::vector<v1::Model>> ListModels(const CallOptions& call = {});
 
+  // Returns the version, the limits and the features of the server, and the quotas of the tenant.
+  absl::StatusOr<v1::ServerInfo> GetServerInfo(const CallOptions& call = {});
+
   // Returns marginal predictions of the query rows `rows`. Any number of rows is allowed: the
   // client splits them into requests of at most 1024 rows, which does not affect the results.
   absl::StatusOr<Predictions> Predict(const std::string& id, const DataFrame& rows,

@@ -16,6 +16,7 @@
 #include "server/rpc/message.h"
 #include "server/rpc/register_reactor.h"
 #include "server/rpc/sample_reactor.h"
+#include "server/rpc/server_info.h"
 
 namespace chorale {
 namespace {
@@ -169,6 +170,12 @@ absl::Status ListModels(const Environment& environment, const ReactorPtr& reacto
   return absl::OkStatus();
 }
 
+absl::Status GetServerInfo(const Environment& environment, const ReactorPtr& reactor,
+                           const v1::GetServerInfoRequest& /*request*/) {
+  reactor->FinishWith(DescribeServer(environment, reactor->live().caller().policy.quotas));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 ChoraleService::ChoraleService(const ServiceEnvironment* environment) : environment_(*environment) {
@@ -187,6 +194,7 @@ ChoraleService::ChoraleService(const ServiceEnvironment* environment) : environm
   AddUnary(Method::kLogDensity, &LogDensity);
   AddUnary(Method::kGetModel, &GetModel);
   AddUnary(Method::kListModels, &ListModels);
+  AddUnary(Method::kGetServerInfo, &GetServerInfo);
 }
 
 void ChoraleService::Add(Method method, ReactorFactory make_reactor) {

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "chorale/v1/chorale.pb.h"
 #include "engine/api/engine.h"
 #include "engine/data/live_limits.h"
 #include "server/process/executor.h"
@@ -38,6 +41,8 @@ struct ServiceEnvironment {
   std::function<void(const std::string& endpoint)> allow_message =  // Listener::AllowMessage
       [](const std::string&) {};
   int64_t max_message_bytes = 4 << 20;            // requests and responses
+  int64_t max_concurrent_calls = 100;             // of a connection
+  std::vector<v1::ServerInfo::Feature> features;  // that the server has
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
 };
 

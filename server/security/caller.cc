@@ -19,6 +19,7 @@ Role RoleFor(Method method) {
     case Method::kLogDensity:
     case Method::kGetModel:
     case Method::kListModels:
+    case Method::kGetServerInfo:
       return Role::kRead;
     case Method::kRegisterContext:
     case Method::kDeleteContext:

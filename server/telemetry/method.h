@@ -17,11 +17,12 @@ enum class Method {
   kLogDensity,
   kGetModel,
   kListModels,
+  kGetServerInfo,
 };
 
-inline constexpr std::array<const char*, 10> kMethodNames = {
+inline constexpr std::array<const char*, 11> kMethodNames = {
     "RegisterContext", "GetContext", "ListContexts", "DeleteContext", "WarmContext",
-    "Predict",         "Sample",     "LogDensity",   "GetModel",      "ListModels"};
+    "Predict",         "Sample",     "LogDensity",   "GetModel",      "ListModels", "GetServerInfo"};
 
 inline const char* MethodName(Method method) { return kMethodNames[static_cast<int>(method)]; }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "server/telemetry/build_info.h"
 #include "server/telemetry/logging.h"
 #include "server/telemetry/metric_catalog.h"
 #include "server/telemetry/process_statistics.h"
@@ -88,7 +89,7 @@ void AddServer(const ServerState& state, Page* page) {
               absl::ToDoubleSeconds(*state.certificate_expires - absl::UnixEpoch()));
   }
   page->Add("chorale_log_lines_dropped_total", LogLinesDropped());
-  page->Add("chorale_build_info", 1, {{"version", CHORALE_VERSION}, {"commit", CHORALE_COMMIT}});
+  page->Add("chorale_build_info", 1, {{"version", BuildVersion()}, {"commit", BuildCommit()}});
 }
 
 void AddContexts(const EngineStats& stats, int64_t pool_bytes, Page* page) {

@@ -267,6 +267,17 @@ TEST_F(RegistrationTest, WarmMakesResident) {
   EXPECT_EQ(prediction.value.timings().encoding().nanos(), 0);
 }
 
+TEST_F(RegistrationTest, DescribesTheServer) {
+  grpc::ClientContext context;
+  v1::ServerInfo info;
+  ASSERT_TRUE(
+      client_->stub().GetServerInfo(&context, v1::GetServerInfoRequest(), &info).ok());
+  EXPECT_FALSE(info.version().empty());
+  EXPECT_FALSE(info.backend().empty());
+  EXPECT_FALSE(info.device().empty());
+  EXPECT_EQ(info.limits().max_query_rows(), 4096);
+}
+
 TEST_F(RegistrationTest, ListsAndDescribesModels) {
   grpc::ClientContext context;
   v1::ListModelsResponse page;

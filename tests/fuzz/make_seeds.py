@@ -199,7 +199,7 @@ def request_seeds():
 
 # As tests/server/telemetry/method.h has them.
 METHODS = ('RegisterContext', 'GetContext', 'ListContexts', 'DeleteContext', 'WarmContext', 'Predict',
-           'Sample', 'LogDensity', 'GetModel', 'ListModels')
+           'Sample', 'LogDensity', 'GetModel', 'ListModels', 'GetServerInfo')
 HEADERS_OF_CALL, MESSAGE, RAW = 10, 11, 12
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM = 1

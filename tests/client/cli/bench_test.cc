@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "client/cli/bench_load.h"
 #include "tests/client/cli/command_line_fixture.h"
+#include "tests/client/cpp/server_errors.h"
 #include "tests/support/eventually.h"
 
 namespace chorale::client {

@@ -12,6 +12,7 @@
 #include "tests/client/cli/command_line_fixture.h"
 #include "tests/client/cli/program.h"
 #include "tests/client/cpp/fake_service.h"
+#include "tests/client/cpp/server_errors.h"
 #include "tests/support/eventually.h"
 #include "tests/support/test_authority.h"
 
@@ -114,40 +115,6 @@ TEST_F(CommandLineTest, ListShowWarmRemove) {
   ExpectFailure({"show", "houses"}, 3, "no context 'contexts/houses'");
   ExpectFailure({"rm", "houses"}, 3, "no context");
   ExpectFailure({"predict", "houses", Path("rows.csv")}, 3, "no context");
-}
-
-TEST_F(CommandLineTest, Models) {
-  const ProgramResult result = Good({"models"});
-  EXPECT_THAT(Column(result.out, "name"), ElementsAre("fake"));
-  EXPECT_THAT(Column(result.out, "parameters"), ElementsAre("2259000"));
-  EXPECT_THAT(Column(result.out, "max_features"), ElementsAre(""));
-}
-
-TEST_F(CommandLineTest, PeopleSeeANoticeOfAModelOnlyWhereThereIsOne) {
-  EXPECT_THAT(Good({"models", "--format", "table"}).out, Not(HasSubstr("notice")));
-  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "notice"), ElementsAre(""));
-  const auto silent = nlohmann::json::parse(Good({"models", "--format", "json"}).out);
-  EXPECT_TRUE(silent.at(0).at("notice").is_null());
-
-  server_.service().set_notice("for tests, only");
-  EXPECT_THAT(Good({"models", "--format", "table"}).out,
-              AllOf(HasSubstr("notice"), HasSubstr("for tests, only")));
-  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "notice"),
-              ElementsAre("for tests, only"));
-}
-
-TEST_F(CommandLineTest, PeopleSeeTheFormOfAModelOnlyWhereThereAreForms) {
-  EXPECT_THAT(Good({"models", "--format", "table"}).out, Not(HasSubstr("form")));
-  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "form"), ElementsAre(""));
-  const auto silent = nlohmann::json::parse(Good({"models", "--format", "json"}).out);
-  EXPECT_TRUE(silent.at(0).at("form").is_null());
-
-  server_.service().set_form("unfused");
-  EXPECT_THAT(Good({"models", "--format", "table"}).out,
-              AllOf(HasSubstr("form"), HasSubstr("unfused"), Not(HasSubstr("notice"))));
-  EXPECT_THAT(Column(Good({"models", "--format", "csv"}).out, "form"), ElementsAre("unfused"));
-  const auto told = nlohmann::json::parse(Good({"models", "--format", "json"}).out);
-  EXPECT_EQ(told.at(0).at("form"), "unfused");
 }
 
 // Scores of rows.csv: size + the length of zip.

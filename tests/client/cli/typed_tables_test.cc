@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/client/cli/tables_fixture.h"
+#include "tests/client/cpp/server_errors.h"
 
 namespace chorale::client {
 namespace {

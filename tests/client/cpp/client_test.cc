@@ -10,6 +10,7 @@
 #include "client/cpp/status_from_grpc.h"
 #include "tests/client/cpp/client_fixture.h"
 #include "tests/client/cpp/fake_service.h"
+#include "tests/client/cpp/server_errors.h"
 
 namespace chorale::client {
 namespace {
@@ -85,6 +86,10 @@ TEST_F(ClientTest, ContextsAndModels) {
   EXPECT_TRUE(client_->DeleteContext("b").ok());
   EXPECT_EQ(client_->GetContext("b").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(client_->ListModels()->size(), 1u);
+  const auto info = client_->GetServerInfo();
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->version(), "9.8.7");
+  EXPECT_EQ(info->limits().max_paths(), 16'384);
 }
 
 TEST_F(ClientTest, CallsAboutAContextHaveItsIdAsMetadata) {
@@ -107,6 +112,8 @@ TEST_F(ClientTest, CallsAboutAContextHaveItsIdAsMetadata) {
   expect_metadata("ListContexts", "");
   EXPECT_TRUE(client_->ListModels().ok());
   expect_metadata("ListModels", "");
+  EXPECT_TRUE(client_->GetServerInfo().ok());
+  expect_metadata("GetServerInfo", "");
   EXPECT_TRUE(client_->DeleteContext("t").ok());
   expect_metadata("DeleteContext", "t");
 }

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "google/rpc/status.pb.h"
 
 namespace chorale::client {
 namespace {
@@ -105,15 +104,6 @@ void AddWarnings(const v1::Table& table,
     warning->set_cell_count(count);
     warning->set_message(absl::StrCat("column \"", column.name(), "\": ", count, " too large"));
   }
-}
-
-grpc::Status WithDetail(grpc::StatusCode code, const std::string& message,
-                        const google::protobuf::Message& detail) {
-  google::rpc::Status rpc;
-  rpc.set_code(code);
-  rpc.set_message(message);
-  rpc.add_details()->PackFrom(detail);
-  return grpc::Status(code, message, rpc.SerializeAsString());
 }
 
 }  // namespace
@@ -436,6 +426,21 @@ grpc::Status FakeService::ListModels(grpc::ServerContext* server_context,
   return grpc::Status::OK;
 }
 
+grpc::Status FakeService::GetServerInfo(grpc::ServerContext* server_context,
+                                        const v1::GetServerInfoRequest*, v1::ServerInfo* response) {
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
+  response->set_version("9.8.7");
+  response->set_commit("abcdef");
+  response->set_backend("cpu");
+  response->set_device("avx2");
+  response->add_features(v1::ServerInfo::FEATURE_REFLECTION);
+  response->add_features(static_cast<v1::ServerInfo::Feature>(99));  // of a newer server
+  response->mutable_limits()->set_max_message_bytes(4 << 20);
+  response->mutable_limits()->set_max_paths(16'384);
+  response->mutable_quotas()->set_max_contexts(7);
+  return grpc::Status::OK;
+}
+
 FakeServer::FakeServer(const std::string& address,
                        const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   int port = 0;
@@ -447,31 +452,5 @@ FakeServer::FakeServer(const std::string& address,
 }
 
 FakeServer::~FakeServer() { server_->Shutdown(std::chrono::system_clock::now()); }
-
-grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message,
-                           absl::Duration delay) {
-  google::rpc::RetryInfo retry;
-  const int64_t nanoseconds = absl::ToInt64Nanoseconds(delay);
-  retry.mutable_retry_delay()->set_seconds(nanoseconds / 1'000'000'000);
-  retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
-  return WithDetail(code, message, retry);
-}
-
-grpc::Status WithReason(grpc::StatusCode code, const std::string& message,
-                        const std::string& reason, const std::string& domain) {
-  google::rpc::ErrorInfo info;
-  info.set_reason(reason);
-  info.set_domain(domain);
-  return WithDetail(code, message, info);
-}
-
-grpc::Status WithBadField(const std::string& message, const std::string& field,
-                          const std::string& description) {
-  google::rpc::BadRequest bad_request;
-  auto* violation = bad_request.add_field_violations();
-  violation->set_field(field);
-  violation->set_description(description);
-  return WithDetail(grpc::StatusCode::INVALID_ARGUMENT, message, bad_request);
-}
 
 }  // namespace chorale::client

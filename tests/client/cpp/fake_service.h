@@ -13,7 +13,6 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "chorale/v1/chorale.grpc.pb.h"
-#include "google/rpc/error_details.pb.h"
 #include "grpcpp/security/server_credentials.h"
 
 namespace chorale::client {
@@ -93,6 +92,8 @@ class FakeService final : public v1::Chorale::Service {
                           v1::LogDensityResponse*) override;
   grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
                           v1::ListModelsResponse*) override;
+  grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
+                             v1::ServerInfo*) override;
 
  private:
   struct Stored {
@@ -142,13 +143,6 @@ class FakeServer {
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
 };
-
-// A status with google.rpc details, as the server sends them.
-grpc::Status WithRetryInfo(grpc::StatusCode code, const std::string& message, absl::Duration delay);
-grpc::Status WithReason(grpc::StatusCode code, const std::string& message,
-                        const std::string& reason, const std::string& domain);
-grpc::Status WithBadField(const std::string& message, const std::string& field,
-                          const std::string& description);
 
 }  // namespace chorale::client
 

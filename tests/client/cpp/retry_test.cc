@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "client/cpp/status_from_grpc.h"
-#include "tests/client/cpp/fake_service.h"
+#include "tests/client/cpp/server_errors.h"
 #include "tests/support/eventually.h"
 
 namespace chorale::client {

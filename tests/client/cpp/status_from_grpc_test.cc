@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/client/cpp/fake_service.h"
+#include "tests/client/cpp/server_errors.h"
 
 namespace chorale::client {
 namespace {

@@ -147,6 +147,7 @@ def test_all_calls(fake: FakeChorale) -> None:
     fake.answers["RegisterContext"].append(pb.RegisterContextResponse(context=context_message))
     fake.answers["ListContexts"].append(pb.ListContextsResponse(contexts=[context_message]))
     fake.answers["ListModels"].append(pb.ListModelsResponse(models=[pb.Model(name="models/m")]))
+    fake.answers["GetServerInfo"].append(pb.ServerInfo(version="9.8.7"))
     fake.answers["WarmContext"].append(context_message)
     fake.answers["DeleteContext"].extend([Empty(), Empty()])
     fake.answers["Predict"].append(pb.PredictResponse(means=[1, 2], stds=[1, 2]))
@@ -165,6 +166,7 @@ def test_all_calls(fake: FakeChorale) -> None:
         assert (await client.context("houses")).target == "price"
         assert [other.name for other in await client.contexts()] == ["houses"]
         assert [model.name for model in await client.models()] == ["m"]
+        assert (await client.server_info()).version == "9.8.7"
         await context.warm()
         await context.refresh()
         assert (await context.predict(ROWS)).means.tolist() == [1, 2]

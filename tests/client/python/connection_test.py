@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pickle
 import socket
 import subprocess
@@ -250,6 +251,25 @@ def test_a_list_without_an_end_is_refused(fake: FakeChorale, client: chorale_cli
         fake.answers["ListContexts"].append(pb.ListContextsResponse(next_page_token=token))
     with pytest.raises(chorale_client.InternalError, match="the same page token twice"):
         client.contexts()
+
+
+def test_server_info(fake: FakeChorale, client: chorale_client.Client) -> None:
+    message = pb.ServerInfo(version="9.8.7", commit="abc", backend="cpu", device="avx2")
+    unknown = 99  # of a newer server
+    message.features.extend([pb.ServerInfo.FEATURE_TRACING, unknown])  # type: ignore[list-item]
+    message.limits.max_paths = 5
+    message.quotas.max_contexts = 7
+    fake.answers["GetServerInfo"].append(message)
+    info = client.server_info()
+    assert (info.version, info.commit, info.backend, info.device) == ("9.8.7", "abc", "cpu", "avx2")
+    assert info.features == ("tracing",)
+    assert (info.limits.max_paths, info.limits.max_values) == (5, 0)
+    assert (info.quotas.max_contexts, info.quotas.max_concurrent_calls) == (7, 0)
+    for kind, described in (
+        (pb.ServerLimits, info.limits),
+        (pb.TenantQuotas, info.quotas),
+    ):
+        assert set(kind.DESCRIPTOR.fields_by_name) == set(dataclasses.asdict(described))
 
 
 def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale_client.Client) -> None:

@@ -24,6 +24,7 @@ UNARY = [
     "LogDensity",
     "GetModel",
     "ListModels",
+    "GetServerInfo",
 ]
 
 

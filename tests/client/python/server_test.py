@@ -35,6 +35,17 @@ def test_a_registered_table(real: chorale_client.Client, penguins: chorale_clien
     assert penguins.state == "resident"
 
 
+def test_the_server_describes_itself(real: chorale_client.Client) -> None:
+    info = real.server_info()
+    assert info.version
+    assert info.backend == "cpu"
+    assert info.device
+    assert "authentication" not in info.features
+    assert info.limits.max_message_bytes == 4 << 20
+    assert info.limits.max_paths == 16384
+    assert info.quotas.max_contexts == 0
+
+
 def test_each_kind_of_table_is_the_same_context(
     real: chorale_client.Client, penguins: chorale_client.Context
 ) -> None:

@@ -226,6 +226,30 @@ TEST_F(ChoraleServiceTest, Models) {
   EXPECT_EQ(FieldOf(stub_->ListModels(NewContext().get(), list, &page)), "page_token");
 }
 
+TEST_F(ChoraleServiceTest, ServerInfo) {
+  OpenServer();
+  v1::ServerInfo info;
+  ASSERT_TRUE(stub_->GetServerInfo(NewContext().get(), {}, &info).ok());
+  EXPECT_FALSE(info.version().empty());
+  EXPECT_FALSE(info.commit().empty());
+  EXPECT_EQ(info.backend(), "cpu");
+  EXPECT_EQ(info.device(), "fake");
+  EXPECT_THAT(info.features(), ElementsAre(v1::ServerInfo::FEATURE_REFLECTION));
+  EXPECT_EQ(info.limits().max_message_bytes(), 64 << 10);
+  const auto* const limits = v1::ServerLimits::descriptor();
+  for (int i = 0; i < limits->field_count(); ++i) {
+    EXPECT_GT(info.limits().GetReflection()->GetInt64(info.limits(), limits->field(i)), 0)
+        << limits->field(i)->name();
+  }
+  EXPECT_EQ(info.quotas().max_contexts(), 0);
+  // A reload changes limits.
+  Limits changed;
+  changed.max_paths = 7;
+  server_->SetLimits(changed);
+  ASSERT_TRUE(stub_->GetServerInfo(NewContext().get(), {}, &info).ok());
+  EXPECT_EQ(info.limits().max_paths(), 7);
+}
+
 TEST_F(ChoraleServiceTest, BeforeItIsOpenEveryMethodIsUnavailable) {
   std::vector<grpc::Status> statuses;
   {
@@ -240,6 +264,10 @@ TEST_F(ChoraleServiceTest, BeforeItIsOpenEveryMethodIsUnavailable) {
   {
     v1::ListModelsResponse response;
     statuses.push_back(stub_->ListModels(NewContext().get(), {}, &response));
+  }
+  {
+    v1::ServerInfo response;
+    statuses.push_back(stub_->GetServerInfo(NewContext().get(), {}, &response));
   }
   {
     auto context = NewContext();

@@ -64,7 +64,7 @@ class RawCall {
 constexpr Method kAllMethods[] = {
     Method::kRegisterContext, Method::kGetContext, Method::kListContexts, Method::kDeleteContext,
     Method::kWarmContext,     Method::kPredict,    Method::kSample,       Method::kLogDensity,
-    Method::kGetModel,        Method::kListModels};
+    Method::kGetModel,        Method::kListModels, Method::kGetServerInfo};
 
 class ReactorTest : public ServerFixture {
  protected:

@@ -50,6 +50,7 @@ from chorale_client._predictions import Mixtures, Predictions
 from chorale_client._retry import Retry
 from chorale_client._samples import Samples
 from chorale_client._sampling import Block
+from chorale_client._server_info import ServerInfo, ServerLimits, TenantQuotas
 
 if TYPE_CHECKING:
     from chorale_client._serving import Server as Server
@@ -79,8 +80,11 @@ __all__ = [
     "Predictions",
     "Retry",
     "Samples",
+    "ServerInfo",
+    "ServerLimits",
     "Source",
     "SourceChangedError",
+    "TenantQuotas",
     "Timings",
     "Tls",
     "UnauthenticatedError",

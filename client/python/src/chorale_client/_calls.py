@@ -184,6 +184,12 @@ def list_models() -> Job[list[pb.Model]]:
     return _list("ListModels", pb.ListModelsRequest, "models")
 
 
+def server_info() -> Job[pb.ServerInfo]:
+    """Returns the description of the server."""
+    info: pb.ServerInfo = yield Call("GetServerInfo", "", pb.GetServerInfoRequest())
+    return info
+
+
 def _list(method: str, request: Callable[..., Message], field: str) -> Job[list[Any]]:
     """Returns the entries of all pages."""
     found: list[Any] = []

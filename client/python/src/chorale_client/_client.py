@@ -13,6 +13,7 @@ from chorale_client._models_and_contexts import Model
 from chorale_client._progress import Option
 from chorale_client._requests import MissingTargets
 from chorale_client._retry import Retry
+from chorale_client._server_info import ServerInfo
 from chorale_client._tables import Data, Types
 
 
@@ -154,6 +155,21 @@ class Client(BlockingConnection):
     def models(self, *, timeout: float | None = None) -> list[Model]:
         """Returns the models that the server has loaded, sorted by name."""
         return [Model.of(message) for message in self._run(_calls.list_models(), timeout)]
+
+    def server_info(self, *, timeout: float | None = None) -> ServerInfo:
+        """Returns the version, the device, the limits and the features of the server.
+
+        Args:
+            timeout: Seconds; None: the client's timeout.
+
+        Raises:
+            UnimplementedError: The server is older than this call.
+
+        Examples:
+            >>> client.server_info().limits.max_paths
+            16384
+        """
+        return ServerInfo.of(self._run(_calls.server_info(), timeout))
 
     def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Deletes a context. Calls that already use it finish normally.

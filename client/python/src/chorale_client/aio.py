@@ -33,6 +33,7 @@ from chorale_client._requests import MissingTargets, Order, SampleOptions
 from chorale_client._retry import Retry
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall, read_blocks
+from chorale_client._server_info import ServerInfo
 from chorale_client._tables import Data, Types
 
 
@@ -132,6 +133,11 @@ class Client(AsyncioConnection):
     async def models(self, *, timeout: float | None = None) -> list[Model]:
         """Returns the models that the server has loaded, sorted by name."""
         return [Model.of(message) for message in await self._run(_calls.list_models(), timeout)]
+
+    @like(_client.Client.server_info)
+    async def server_info(self, *, timeout: float | None = None) -> ServerInfo:
+        """Returns the version, the device, the limits and the features of the server."""
+        return ServerInfo.of(await self._run(_calls.server_info(), timeout))
 
     @like(_client.Client.delete)
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
