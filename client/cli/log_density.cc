@@ -16,6 +16,7 @@ struct LogDensityArguments {
   int64_t orders = 0;
   std::optional<uint64_t> seed;
   bool terms = false;
+  bool cdfs = false;
   bool wrap = false;
 };
 
@@ -78,6 +79,7 @@ LogDensityOptions ToOptions(const LogDensityArguments& arguments) {
   options.random_orders = arguments.orders;
   options.seed = arguments.seed;
   if (arguments.terms) options.terms = LogDensityOptions::Terms::kInclude;
+  if (arguments.cdfs) options.cdfs = LogDensityOptions::Cdfs::kInclude;
   if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
   return options;
 }
@@ -96,12 +98,20 @@ void WriteDensities(const LogDensities& densities, const Vectors& vectors, Forma
   report.Finish();
 }
 
-void WriteTerms(const LogDensities& densities, const Vectors& vectors, Format format,
-                std::ostream* out) {
-  const size_t rows = densities.terms.size() / densities.joint.size();
-  ReportWriter report({"vector", "row", "log_density"}, format, out);
-  for (size_t i = 0; i < densities.terms.size(); ++i) {
-    report.Add({vectors.names[i / rows], static_cast<int64_t>(i % rows), densities.terms[i]});
+// A line for each value: its term, its cdf, or both.
+void WriteValues(const LogDensities& densities, const Vectors& vectors, Format format,
+                 std::ostream* out) {
+  std::vector<std::string> columns = {"vector", "row"};
+  if (!densities.terms.empty()) columns.push_back("log_density");
+  if (!densities.cdfs.empty()) columns.push_back("cdf");
+  const size_t values = vectors.values.size();
+  const size_t rows = values / densities.joint.size();
+  ReportWriter report(columns, format, out);
+  for (size_t i = 0; i < values; ++i) {
+    std::vector<Cell> cells = {vectors.names[i / rows], static_cast<int64_t>(i % rows)};
+    if (!densities.terms.empty()) cells.emplace_back(densities.terms[i]);
+    if (!densities.cdfs.empty()) cells.emplace_back(densities.cdfs[i]);
+    report.Add(cells);
   }
   report.Finish();
 }
@@ -119,8 +129,8 @@ absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* en
   if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities.seed));
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write([&](std::ostream& out) {
-    if (arguments.terms) {
-      WriteTerms(densities, vectors, format, &out);
+    if (arguments.terms || arguments.cdfs) {
+      WriteValues(densities, vectors, format, &out);
     } else {
       WriteDensities(densities, vectors, format, &out);
     }
@@ -158,6 +168,12 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
   command
       ->add_flag("--terms", arguments->terms,
                  "Write a line for each row: its log-density, conditional on the earlier rows")
+      ->excludes(orders);
+  command
+      ->add_flag(
+          "--cdfs", arguments->cdfs,
+          "Write a line for each row: the cumulative probability of its value, conditional on "
+          "the earlier rows")
       ->excludes(orders);
   command->add_flag(
       "--wrap", arguments->wrap,

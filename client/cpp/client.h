@@ -137,6 +137,7 @@ struct LogDensityOptions {
   int64_t random_orders = 0;          // R; 0: the order of the rows
   std::optional<uint64_t> seed = {};  // of the random orders; none: the server chooses a seed
   enum class Terms { kOmit, kInclude } terms = Terms::kOmit;  // not with random orders
+  enum class Cdfs { kOmit, kInclude } cdfs = Cdfs::kOmit;     // not with random orders
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   v1::Source expected_source = {};
 };
@@ -145,7 +146,10 @@ struct LogDensities {
   std::vector<double> joint;            // [B]: natural logarithms of densities per query row unit
   std::vector<double> standard_errors;  // [B]: over the random orders; empty if R < 2
   std::vector<double> terms;            // [B, T]; only for Terms::kInclude
-  uint64_t seed = 0;                    // of the random orders
+  // [B, T]: the cumulative probability of each value, given the earlier ones; only for
+  // Cdfs::kInclude.
+  std::vector<double> cdfs;
+  uint64_t seed = 0;  // of the random orders
   v1::Source source;
   std::vector<v1::Warning> warnings;
 };

@@ -270,6 +270,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
         "values: ", size, " values, must be a positive multiple of the ", row_count, " rows"));
   }
   const bool with_terms = options.terms == LogDensityOptions::Terms::kInclude;
+  const bool with_cdfs = options.cdfs == LogDensityOptions::Cdfs::kInclude;
   v1::LogDensityRequest request;
   request.set_context(absl::StrCat("contexts/", id));
   *request.mutable_rows() = EncodeTable(rows, TableUse::kLookUp);
@@ -277,6 +278,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   request.set_random_order_count(options.random_orders);
   if (options.seed.has_value()) request.set_seed(*options.seed);
   request.set_include_terms(with_terms);
+  request.set_include_cdfs(with_cdfs);
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
   *request.mutable_expected_source() = options.expected_source;
   v1::LogDensityResponse response;
@@ -289,13 +291,15 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
        {status, CheckSize("log-densities", response.log_densities_size(), vectors),
         CheckSize("standard errors", response.standard_errors_size(),
                   options.random_orders >= 2 ? vectors : 0),
-        CheckSize("terms", response.terms_size(), with_terms ? size : 0)}) {
+        CheckSize("terms", response.terms_size(), with_terms ? size : 0),
+        CheckSize("cdfs", response.cdfs_size(), with_cdfs ? size : 0)}) {
     RETURN_IF_ERROR(next);
   }
   LogDensities densities;
   Append(response.log_densities(), &densities.joint);
   Append(response.standard_errors(), &densities.standard_errors);
   Append(response.terms(), &densities.terms);
+  Append(response.cdfs(), &densities.cdfs);
   densities.seed = response.seed();
   densities.source = response.source();
   densities.warnings.assign(response.warnings().begin(), response.warnings().end());

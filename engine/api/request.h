@@ -68,6 +68,7 @@ struct LogDensityRequest : RequestBase {
   std::optional<uint64_t> seed;  // of random orders; none: the engine chooses one
   bool want_terms = false;       // per query row; only with the given order
   bool want_mixtures = false;    // per query row; only with the given order
+  bool want_cdfs = false;        // per query row; only with the given order
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };
 
@@ -129,6 +130,7 @@ struct LogDensityResult : ResultBase {
   std::vector<double> log_density;     // [B]: log of the mean density over orders
   std::vector<double> standard_error;  // [B], of log_density over orders; empty with fewer than 2
   std::vector<double> terms;           // [B, T] if requested
+  std::vector<double> cdfs;            // [B, T] if requested: of each value, in its term's mixture
   Mixtures mixtures;                   // [B * T, M] if requested
   uint64_t seed = 0;
 };

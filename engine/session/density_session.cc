@@ -22,6 +22,7 @@ void DensitySession::Start() {
   path_log_density_.resize(paths());
   const int64_t terms = request_->vectors * query_rows();
   if (request_->want_terms) result_.terms.resize(terms);
+  if (request_->want_cdfs) result_.cdfs.resize(terms);
   if (request_->want_mixtures) {
     result_.mixtures = MakeMixtures(terms, config().num_components);
   }
@@ -34,7 +35,8 @@ void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
     order = DrawOrders(random_key_, slot->first_path, slot->paths, query_rows());
   }
   std::vector<float> values = ModelValues(*slot, order);
-  TileSpec tile{resident(), rows(), slot->paths, std::move(order), request_->want_mixtures};
+  TileSpec tile{resident(), rows(), slot->paths, std::move(order),
+                request_->want_mixtures || request_->want_cdfs};
   slot->work = environment().backend->NewDensity({std::move(tile), buffer, std::move(values)});
 }
 
@@ -75,10 +77,14 @@ void DensitySession::TakeTile(const TileSlot<DensityWork>& slot) {
     for (int64_t position = 0; position < query_rows(); ++position) {
       const double term = log_densities[position * slot.paths + path] - log_scale;
       sum += term;
-      // Terms and mixtures require the given order, in which a position is the index of its query
-      // row.
+      // Terms, cdfs and mixtures require the given order, in which a position is the index of its
+      // query row.
       const int64_t out = row * query_rows() + position;
       if (request_->want_terms) result_.terms[out] = term;
+      if (request_->want_cdfs) {
+        result_.cdfs[out] =
+            CdfOf(slot.work->mixture(path, position), context().transform, request_->y[out]);
+      }
       if (request_->want_mixtures) {
         SetMixture(slot.work->mixture(path, position), context().transform, out, &result_.mixtures);
       }

@@ -1,10 +1,19 @@
 #include "engine/session/mixture_results.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/ops/mixture_head.h"
 
 namespace chorale {
+namespace {
+
+kernels::MixtureView ViewOf(const MixtureSpan& mixture) {
+  return {mixture.mean.data(), mixture.std.data(), mixture.log_weight.data(),
+          static_cast<int64_t>(mixture.mean.size())};
+}
+
+}  // namespace
 
 Mixtures MakeMixtures(int64_t rows, int64_t components) {
   const size_t size = static_cast<size_t>(rows * components);
@@ -23,6 +32,12 @@ void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, i
     mixtures->stds[at] = mixture.std[m] * transform.y_std();
     mixtures->weights[at] = std::exp(mixture.log_weight[m]) / total;
   }
+}
+
+double CdfOf(const MixtureSpan& mixture, const FeatureTransform& transform, double y) {
+  const double model_y = (y - transform.y_mean()) / transform.y_std();
+  // At most 1, except for the rounding of the weights.
+  return std::min(kernels::MixtureCdf(ViewOf(mixture), model_y), 1.0);
 }
 
 void RawMixtures::Append(const MixtureSpan& mixture) {
@@ -46,8 +61,7 @@ PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform&
   if (want_mixtures) result.mixtures = MakeMixtures(rows, mixtures.components);
   for (int64_t row = 0; row < rows; ++row) {
     const MixtureSpan span = mixtures.Row(row);
-    const kernels::MixtureView view{span.mean.data(), span.std.data(), span.log_weight.data(),
-                                    mixtures.components};
+    const kernels::MixtureView view = ViewOf(span);
     result.mean.push_back(transform.ToUser(kernels::MixtureMean(view)));
     result.std.push_back(kernels::MixtureStd(view) * transform.y_std());
     for (const double q : quantiles) {

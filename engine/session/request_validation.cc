@@ -112,6 +112,10 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
         "include_mixtures",
         "requires random_order_count 0, because mixtures belong to the given order");
   }
+  if (orders > 0 && request.want_cdfs) {
+    return InvalidField("include_cdfs",
+                        "requires random_order_count 0, because cdfs belong to the given order");
+  }
   int64_t mixture_numbers = 0;
   if (request.want_mixtures) {
     RETURN_IF_ERROR(ValidateMixtureCount(vectors, query_rows, config, limits));
@@ -120,6 +124,7 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
   const int64_t per_vector = orders > 1 ? 2 : 1;  // density and standard error
   return ValidateResponse({{"values", vectors * per_vector},
                            {"include_terms", request.want_terms ? vectors * query_rows : 0},
+                           {"include_cdfs", request.want_cdfs ? vectors * query_rows : 0},
                            {"include_mixtures", mixture_numbers}},
                           limits);
 }

@@ -108,6 +108,7 @@ absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& 
   if (message.has_seed()) request.seed = message.seed();
   request.want_terms = message.include_terms();
   request.want_mixtures = message.include_mixtures();
+  request.want_cdfs = message.include_cdfs();
   request.beyond_buffer = beyond;
   return request;
 }

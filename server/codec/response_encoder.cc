@@ -129,6 +129,7 @@ void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* me
   Copy(result.log_density, message->mutable_log_densities());
   Copy(result.standard_error, message->mutable_standard_errors());
   Copy(result.terms, message->mutable_terms());
+  Copy(result.cdfs, message->mutable_cdfs());
   if (result.mixtures.components > 0) EncodeMixtures(result.mixtures, message->mutable_mixtures());
   message->set_seed(result.seed);
   EncodeBase(result, message);

@@ -249,6 +249,11 @@ TEST_F(RefusalTest, LogDensity) {
                    r.set_include_mixtures(true);
                  }),
                  "include_mixtures", ""});
+  ExpectRefused({"cdfs of random orders", LogDensity([&](auto& r) {
+                   with_orders(2)(r);
+                   r.set_include_cdfs(true);
+                 }),
+                 "include_cdfs", ""});
 }
 
 TEST(ResponseLimitTest, FollowsTheMessageLimit) {

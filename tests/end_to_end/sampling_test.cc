@@ -322,8 +322,16 @@ TEST_F(SamplingTest, NormalisedModelsAnswerInTheUsersUnits) {
   for (double& value : values) value = 8 * value - 3;
   v1::LogDensityRequest density = MakeLogDensity("other-units", other_targets, values);
   density.set_include_terms(true);
+  density.set_include_cdfs(true);
   const auto other = client_->LogDensity(density);
   ASSERT_TRUE(other.ok()) << other.status.error_message();
+  // Draws of the model itself: their cdfs are uniform.
+  double mean_cdf = 0;
+  for (const double cdf : other.value.cdfs()) {
+    EXPECT_TRUE(cdf > 0 && cdf < 1) << cdf;
+    mean_cdf += cdf / static_cast<double>(values.size());
+  }
+  EXPECT_NEAR(mean_cdf, 0.5, 5 * std::sqrt(1.0 / 12 / static_cast<double>(values.size())));
   for (size_t i = 0; i < values.size(); ++i) {
     ASSERT_NEAR(other.value.terms(static_cast<int>(i)), samples.log_densities[i] - std::log(8.0),
                 1e-3)

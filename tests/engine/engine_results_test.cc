@@ -87,6 +87,9 @@ TEST_F(EngineResultsTest, LogDensity) {
   LogDensityRequest request = DensityOf("c", 9, 5);
   request.want_terms = true;
   request.want_mixtures = true;
+  request.want_cdfs = true;
+  request.y[0] = transform_.ToUser(-20.0);  // 10 standard deviations below its mean
+  request.y[44] = transform_.ToUser(100.0);
   Answer<LogDensityResult> answer;
   engine_->LogDensity(call_, request, answer.callback());
   const auto result = answer.Wait();
@@ -104,10 +107,25 @@ TEST_F(EngineResultsTest, LogDensity) {
                        transform_.ToUser(static_cast<double>(t)));
       EXPECT_DOUBLE_EQ(result->mixtures.stds.at(b * 5 + t), 2 * transform_.y_std());
       EXPECT_DOUBLE_EQ(result->mixtures.weights.at(b * 5 + t), 1);
+      const double distance =
+          ((request.y[b * 5 + t] - transform_.y_mean()) / transform_.y_std() - t) / 2;
+      const double cdf = std::erfc(-distance / std::sqrt(2.0)) / 2;
+      EXPECT_NEAR(result->cdfs.at(b * 5 + t), cdf, 1e-9 * cdf);
       sum += term;
     }
     EXPECT_NEAR(result->log_density[b], sum, 1e-9);
   }
+  EXPECT_NEAR(result->cdfs[0] / 7.619853024160527e-24, 1, 1e-6);
+  EXPECT_EQ(result->cdfs[44], 1);
+  // The mixtures need not be in the response.
+  request.want_terms = request.want_mixtures = false;
+  Answer<LogDensityResult> cdfs_alone;
+  engine_->LogDensity(call_, request, cdfs_alone.callback());
+  const auto again = cdfs_alone.Wait();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->cdfs, result->cdfs);
+  EXPECT_TRUE(again->terms.empty());
+  EXPECT_EQ(again->mixtures.components, 0);
 }
 
 TEST_F(EngineResultsTest, LogDensityAveragesOverRandomOrders) {

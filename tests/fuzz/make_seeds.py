@@ -166,7 +166,7 @@ MESSAGES = (
         'seed: 1']),
     ('LogDensityRequest', 'log_density_terms', [
         f'context: "contexts/a" {ROWS} values: 1 values: 2 values: 3 '
-        'include_terms: true include_mixtures: true']),
+        'include_terms: true include_mixtures: true include_cdfs: true']),
     ('RegisterContextRequest', 'register', [
         'header { context_id: "a" target_column: "x" }', f'rows {{ {TABLE} }}']),
     ('RegisterContextRequest', 'register_two_chunks', [

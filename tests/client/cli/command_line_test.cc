@@ -211,40 +211,6 @@ TEST_F(CommandLineTest, SampleSummary) {
   EXPECT_NEAR(object.at("mean_pairwise_correlation").get<double>(), 1.0, 1e-9);
 }
 
-TEST_F(CommandLineTest, LogDensity) {
-  RegisterHouses();
-  Write("sold.csv", "zip,size,price,offer\n01,1,3,4\n02,2,4,5\n777,3,6,7\n");
-  EXPECT_THAT(Column(Good({"log-density", "houses", Path("sold.csv")}).out, "log_density"),
-              ElementsAre("0"));
-  const ProgramResult two =
-      Good({"log-density", "houses", Path("sold.csv"), "--values", "price,offer", "--orders", "4"});
-  EXPECT_THAT(Column(two.out, "vector"), ElementsAre("price", "offer"));
-  EXPECT_THAT(Column(two.out, "log_density"), ElementsAre("0", "-3"));
-  EXPECT_THAT(Column(two.out, "standard_error"), ElementsAre("0.5", "0.5"));
-  EXPECT_THAT(two.err, HasSubstr(absl::StrCat("seed ", kPickedSeed)));
-  const ProgramResult terms =
-      Good({"log-density", "houses", Path("sold.csv"), "--values=offer", "--terms", "--wrap"});
-  EXPECT_THAT(Column(terms.out, "log_density"), ElementsAre("-1", "-1", "-1"));
-  EXPECT_EQ(server_.service().last_log_density().beyond_buffer(), v1::BEYOND_BUFFER_WRAP);
-  Write("y.csv", "a,b\n3,4\n4,5\n6,7\n");
-  const ProgramResult file =
-      Good({"log-density", "houses", Path("sold.csv"), "--values-file", Path("y.csv")});
-  EXPECT_THAT(Column(file.out, "vector"), ElementsAre("a", "b"));
-  EXPECT_THAT(Column(file.out, "log_density"), ElementsAre("0", "-3"));
-}
-
-TEST_F(CommandLineTest, LogDensityFailures) {
-  RegisterHouses();
-  ExpectFailure({"log-density", "houses", Path("rows.csv")}, 2,
-                "line 3, column 'price': the value is missing");
-  ExpectFailure({"log-density", "houses", Path("rows.csv"), "--values", "offer"}, 2,
-                "no column 'offer'");
-  Write("y.csv", "a\n1\n");
-  ExpectFailure({"log-density", "houses", Path("rows.csv"), "--values-file", Path("y.csv")}, 2,
-                "1 rows, but");
-  ExpectFailure({"log-density", "houses", Path("rows.csv"), "--terms", "--orders", "2"}, 2, "--");
-}
-
 TEST_F(CommandLineTest, OutputFileAppearsOnlyWhenAllWentWell) {
   RegisterHouses();
   const std::string output = Path("out.csv");

@@ -235,6 +235,11 @@ TEST_F(ClientTest, LogDensities) {
   ASSERT_TRUE(given.ok()) << given.status();
   EXPECT_THAT(given->joint, ElementsAre(0, -3));
   EXPECT_THAT(given->terms, ElementsAre(0, 0, 0, -1, -1, -1));
+  EXPECT_TRUE(given->cdfs.empty());
+  options.cdfs = LogDensityOptions::Cdfs::kInclude;
+  const auto with_cdfs = client_->LogDensity("t", MakeRows(3), values, options);
+  ASSERT_TRUE(with_cdfs.ok()) << with_cdfs.status();
+  EXPECT_THAT(with_cdfs->cdfs, ElementsAre(0.5, 0.5, 0.5, 1.0 / 3, 1.0 / 3, 1.0 / 3));
 
   const auto random = client_->LogDensity("t", MakeRows(3), values, {.random_orders = 4});
   ASSERT_TRUE(random.ok()) << random.status();

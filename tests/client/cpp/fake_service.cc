@@ -390,6 +390,7 @@ grpc::Status FakeService::LogDensity(grpc::ServerContext* server_context,
     for (int t = 0; t < rows; ++t) {
       const double term = -std::abs(request->values(vector * rows + t) - scores[t]);
       if (request->include_terms()) response->add_terms(term);
+      if (request->include_cdfs()) response->add_cdfs(1 / (2 - term));
       joint += term;
     }
     response->add_log_densities(joint);

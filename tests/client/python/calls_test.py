@@ -314,6 +314,44 @@ def test_log_densities_of_vectors(fake: FakeChorale, context: chorale_client.Con
     assert repr(result) == "<LogDensities of 'price': 2 vectors of 2 rows>"
 
 
+def test_cumulative_probabilities_of_values(
+    fake: FakeChorale, context: chorale_client.Context
+) -> None:
+    fake.answers["LogDensity"].append(
+        pb.LogDensityResponse(log_densities=[-3, -7], cdfs=[0.1, 0.2, 0.3, 0.4])
+    )
+    result = context.log_density(ROWS, [[1, 2], [3, 4]], cdfs=True)
+    [request] = fake.requests("LogDensity")
+    assert (request.include_cdfs, request.include_terms) == (True, False)
+    assert result.cdfs is not None
+    assert result.cdfs.tolist() == [[0.1, 0.2], [0.3, 0.4]]
+    assert result.terms is None
+    fake.answers["LogDensity"].append(pb.LogDensityResponse(log_densities=[-3], cdfs=[0.1]))
+    with pytest.raises(chorale_client.DataLossError, match="1 cumulative probabilities"):
+        context.log_density(ROWS, [1, 2], cdfs=True)
+
+
+def test_terms_and_cdfs_of_many_vectors_fit_into_responses(
+    fake: FakeChorale, context: chorale_client.Context
+) -> None:
+    def answer(request: pb.LogDensityRequest) -> pb.LogDensityResponse:
+        response = pb.LogDensityResponse(
+            log_densities=[0.0] * (len(request.values) // 2),
+            terms=request.values,
+            cdfs=request.values,
+            source=pb.Source(context_digest="d1", model_digest="m1"),
+        )
+        assert response.ByteSize() < (4 << 20) - (16 << 10)
+        return response
+
+    fake.answers["LogDensity"].extend([answer] * 3)
+    values = np.arange(300_000.0).reshape(-1, 2)
+    result = context.log_density(ROWS, values, terms=True, cdfs=True)
+    assert len(fake.requests("LogDensity")) == 3
+    assert result.cdfs is not None
+    assert np.array_equal(result.cdfs, values)
+
+
 def test_log_densities_over_random_orders(
     fake: FakeChorale, context: chorale_client.Context
 ) -> None:
@@ -366,6 +404,7 @@ def test_log_densities_of_many_vectors_take_several_calls_of_one_source_and_seed
         ([[1, 2], [float("inf"), 2]], {}, "inf in vector 1 at row 0"),
         (["a", "b"], {}, "values: could not convert"),
         ([1, 2], {"terms": True, "orders": 2}, "terms: not available with random orders"),
+        ([1, 2], {"cdfs": True, "orders": 2}, "cdfs: not available with random orders"),
         ([1, 2], {"orders": -1}, "orders: -1"),
         (None, {}, "the rows have no column 'price'"),
     ],

@@ -96,8 +96,14 @@ def test_log_densities_of_samples_are_those_that_came_with_them(
 ) -> None:
     samples = penguins.sample(HELD_OUT, paths=3, seed=1, log_densities=True)
     assert samples.log_densities is not None
-    result = penguins.log_density(HELD_OUT, samples.values, terms=True)
+    result = penguins.log_density(HELD_OUT, samples.values, terms=True, cdfs=True)
     assert result.terms is not None
+    assert result.cdfs is not None
+    assert ((result.cdfs > 0) & (result.cdfs < 1)).all()
+    ends = penguins.predict(HELD_OUT[:1], quantiles=[0.025, 0.5, 0.975], snap=False).quantiles
+    first = penguins.log_density(HELD_OUT[:1], ends.T, cdfs=True)
+    assert first.cdfs is not None
+    assert first.cdfs[:, 0] == pytest.approx([0.025, 0.5, 0.975], abs=1e-6)
     assert result.terms == pytest.approx(samples.log_densities, abs=1e-3)
     assert result.terms.sum(axis=1) == pytest.approx(result.joint, abs=1e-6)
     by_orders = penguins.log_density(HELD_OUT, orders=3, seed=2)

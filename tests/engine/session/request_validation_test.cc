@@ -142,6 +142,12 @@ TEST_F(RequestValidationTest, LogDensity) {
               r.random_orders = 1;
             }),
             "include_mixtures");
+  EXPECT_EQ(Density([](auto& r) { r.want_cdfs = true; }), "");
+  EXPECT_EQ(Density([](auto& r) {
+              r.want_cdfs = true;
+              r.random_orders = 1;
+            }),
+            "include_cdfs");
   const auto many = [](int64_t vectors, int64_t orders, bool mixtures) {
     return [=](auto& r) {
       r.vectors = vectors;
@@ -222,6 +228,11 @@ TEST_F(RequestValidationTest, DensitiesFitIntoAResponse) {
   EXPECT_EQ(Density(ask(true, true)), "");
   --limits_.max_response_bytes;
   EXPECT_EQ(Density(ask(true, true)), "include_mixtures");
+  const auto cdfs = [](auto& r) { r.want_cdfs = true; };
+  limits_.max_response_bytes = (5 + 5 * 4) * 8;
+  EXPECT_EQ(Density(cdfs), "");
+  --limits_.max_response_bytes;
+  EXPECT_EQ(Density(cdfs), "include_cdfs");
 }
 
 TEST_F(RequestValidationTest, AResponseThatCannotFitNamesNeededAndAllowedBytes) {

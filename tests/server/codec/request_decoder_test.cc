@@ -94,6 +94,7 @@ TEST(RequestDecoderTest, LogDensityKeepsEverything) {
   message.set_seed(5);
   message.set_include_terms(true);
   message.set_include_mixtures(true);
+  message.set_include_cdfs(true);
   message.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   absl::StatusOr<LogDensityRequest> request = DecodeLogDensity(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
@@ -102,6 +103,7 @@ TEST(RequestDecoderTest, LogDensityKeepsEverything) {
   EXPECT_EQ(request->random_orders, 0);
   EXPECT_EQ(request->seed, 5);
   EXPECT_TRUE(request->want_terms);
+  EXPECT_TRUE(request->want_cdfs);
   EXPECT_TRUE(request->want_mixtures);
   EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kWrap);
 

@@ -128,6 +128,7 @@ TEST(ResponseEncoderTest, LogDensity) {
   result.log_density = {-1, -2};
   result.standard_error = {0.1, 0.2};
   result.terms = {-0.5, -0.5, -1, -1};
+  result.cdfs = {0.1, 0.2, 0.3, 0.4};
   result.seed = 9;
   result.timings = kTimings;
   v1::LogDensityResponse message;
@@ -135,6 +136,7 @@ TEST(ResponseEncoderTest, LogDensity) {
   EXPECT_THAT(message.log_densities(), ElementsAre(-1, -2));
   EXPECT_THAT(message.standard_errors(), ElementsAre(0.1, 0.2));
   EXPECT_THAT(message.terms(), ElementsAre(-0.5, -0.5, -1, -1));
+  EXPECT_THAT(message.cdfs(), ElementsAre(0.1, 0.2, 0.3, 0.4));
   EXPECT_FALSE(message.has_mixtures());
   EXPECT_EQ(message.seed(), 9);
 }
@@ -154,13 +156,14 @@ SampleBlock ThreePaths() {
 TEST(ResponseEncoderTest, ResponsesWithinTheLimitFitIntoAMessage) {
   constexpr int64_t kMessageBytes = 1 << 20;
   constexpr int64_t kNumbers = MaxResponseBytes(kMessageBytes) / 8;
-  constexpr int64_t kPart = kNumbers / 6;
+  constexpr int64_t kPart = kNumbers / 7;
   const absl::Duration longest = absl::Seconds(315'576'000'000) + absl::Nanoseconds(999'999'999);
   const std::vector<double> part(kPart, 1.5);
   LogDensityResult result;
-  result.log_density.assign(kNumbers - 5 * kPart, 1.5);
+  result.log_density.assign(kNumbers - 6 * kPart, 1.5);
   result.standard_error = part;
   result.terms = part;
+  result.cdfs = part;
   result.mixtures = {1'000'000, part, part, part};
   result.seed = ~uint64_t{0};
   result.timings = {longest, longest, longest, longest};

@@ -48,7 +48,7 @@ Result = TypeVar("Result")
 Done = Callable[[int], None]  # called with the number of rows sent
 
 PAGE_SIZE = 1000
-_MAX_DENSITY_BYTES = 2 << 20  # the values of a call, and its terms
+_MAX_DENSITY_BYTES = 2 << 20  # the values of a call, and its terms and cdfs
 
 
 @dataclass(frozen=True)
@@ -261,6 +261,7 @@ def log_density(
     orders: int,
     seed: int | None,
     terms: bool,
+    cdfs: bool,
     wrap: bool,
 ) -> Job[LogDensities]:
     """Returns log-densities of vectors of values, in calls of limited size."""
@@ -270,12 +271,14 @@ def log_density(
     source, target = context.source, context.target
     vectors = _vectors(given, table.row_count)
     orders = whole_number("orders", orders, 0)
-    if terms and orders:
-        raise InvalidArgumentError(
-            "terms: not available with random orders: omit terms or orders", fields=["terms"]
-        )
+    for name, wanted in (("terms", terms), ("cdfs", cdfs)):
+        if wanted and orders:
+            raise InvalidArgumentError(
+                f"{name}: not available with random orders: omit {name} or orders", fields=[name]
+            )
     encoded = encode_table(cut_texts(table))
-    at_once = max(1, _MAX_DENSITY_BYTES // (8 * table.row_count))
+    numbers_per_value = max(1, terms + cdfs)
+    at_once = max(1, _MAX_DENSITY_BYTES // (8 * table.row_count * numbers_per_value))
     number = seed_number(seed)
     answers: list[pb.LogDensityResponse] = []
     for start in range(0, len(vectors), at_once):
@@ -287,6 +290,7 @@ def log_density(
             random_order_count=orders,
             seed=number,
             include_terms=terms,
+            include_cdfs=cdfs,
             beyond_buffer=beyond_buffer(wrap),
             expected_source=source.message(),
         )
@@ -298,6 +302,7 @@ def log_density(
         errors = len(piece) if orders > 1 else 0
         _check_count("standard errors", answer.standard_errors, errors)
         _check_count("terms", answer.terms, piece.size if terms else 0)
+        _check_count("cumulative probabilities", answer.cdfs, piece.size if cdfs else 0)
         answers.append(answer)
     densities = LogDensities(
         joint=_joined(answer.log_densities for answer in answers),
@@ -305,6 +310,7 @@ def log_density(
             _joined(answer.standard_errors for answer in answers) if orders > 1 else None
         ),
         terms=_joined(a.terms for a in answers).reshape(vectors.shape) if terms else None,
+        cdfs=_joined(a.cdfs for a in answers).reshape(vectors.shape) if cdfs else None,
         seed=number if orders else None,
         labels=table.labels,
         target=target,

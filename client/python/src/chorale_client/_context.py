@@ -176,6 +176,7 @@ class BlockingContext(Description[ClientT]):
         orders: int = 0,
         seed: int | None = None,
         terms: bool = False,
+        cdfs: bool = False,
         wrap: bool = False,
         timeout: float | None = None,
     ) -> LogDensities:
@@ -189,7 +190,9 @@ class BlockingContext(Description[ClientT]):
             orders: The number of random orders of the rows over which the density is averaged; 0:
                 the given order.
             seed: The seed of the random orders; None: the server chooses a seed.
-            terms: Whether to return the term of each row.
+            terms: Whether to return the term of each row; not with random orders.
+            cdfs: Whether to return the cumulative probability of each value; not with random
+                orders.
             wrap: Whether to allow more rows than the model was trained for.
             timeout: Seconds for all calls together; None: the client's timeout.
 
@@ -208,7 +211,7 @@ class BlockingContext(Description[ClientT]):
             >>> float(context.log_density(rows, actual))
         """
         job = _calls.log_density(
-            self, rows, values, orders=orders, seed=seed, terms=terms, wrap=wrap
+            self, rows, values, orders=orders, seed=seed, terms=terms, cdfs=cdfs, wrap=wrap
         )
         return self._client._run(job, timeout)
 

@@ -20,6 +20,9 @@ class LogDensities(Labelled):
             orders.
         terms: [vectors, rows]: log p(y_t | context, y_0 ... y_t-1), whose sum over the rows is
             `joint`; None unless requested.
+        cdfs: [vectors, rows]: P(Y_t <= y_t | context, y_0 ... y_t-1), the cumulative probability of
+            each value; None unless requested. They are uniform and independent if the model
+            describes the target well.
         seed: The seed of the random orders; None if there are none.
         labels: The labels of the rows.
         target: The name of the target column.
@@ -30,6 +33,7 @@ class LogDensities(Labelled):
     joint: Floats
     standard_errors: Floats | None
     terms: Floats | None
+    cdfs: Floats | None
     seed: int | None
     labels: Labels
     target: str

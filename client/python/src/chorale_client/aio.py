@@ -239,12 +239,13 @@ class Context(Description[Client]):
         orders: int = 0,
         seed: int | None = None,
         terms: bool = False,
+        cdfs: bool = False,
         wrap: bool = False,
         timeout: float | None = None,
     ) -> LogDensities:
         """Returns the joint log-density of values; see `chorale_client.Context.log_density`."""
         job = _calls.log_density(
-            self, rows, values, orders=orders, seed=seed, terms=terms, wrap=wrap
+            self, rows, values, orders=orders, seed=seed, terms=terms, cdfs=cdfs, wrap=wrap
         )
         return await self._client._run(job, timeout)
 
