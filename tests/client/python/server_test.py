@@ -103,9 +103,9 @@ def test_log_densities_of_samples_are_those_that_came_with_them(
     ends = penguins.predict(HELD_OUT[:1], quantiles=[0.025, 0.5, 0.975], snap=False).quantiles
     first = penguins.log_density(HELD_OUT[:1], ends.T, cdfs=True)
     assert first.cdfs is not None
-    assert first.cdfs[:, 0] == pytest.approx([0.025, 0.5, 0.975], abs=1e-6)
+    assert first.cdfs[:, 0] == pytest.approx([0.025, 0.5, 0.975], abs=1e-3)
     assert result.terms == pytest.approx(samples.log_densities, abs=1e-3)
-    assert result.terms.sum(axis=1) == pytest.approx(result.joint, abs=1e-6)
+    assert result.terms.sum(axis=1) == pytest.approx(result.joint, abs=1e-3)
     by_orders = penguins.log_density(HELD_OUT, orders=3, seed=2)
     assert by_orders.standard_errors is not None
     assert (
