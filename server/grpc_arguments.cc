@@ -1,12 +1,7 @@
 #include "server/grpc_arguments.h"
 
-#include <grpcpp/impl/server_builder_option.h>
-#include <grpcpp/impl/server_builder_plugin.h>
-
 #include <algorithm>
 #include <climits>
-#include <memory>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "server/net/traffic.h"
@@ -23,19 +18,6 @@ constexpr int kKeepaliveTimeoutMs = 20'000;
 constexpr int kMaxConnectionIdleMs = 30 * 60'000;
 // Time for a client to begin: to finish the handshake of its connection and send its settings.
 constexpr int kHandshakeTimeoutMs = 10'000;
-
-// Linking the reflection library adds a plugin to every server.
-class WithoutReflection : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    plugins->erase(std::remove_if(plugins->begin(), plugins->end(),
-                                  [](const std::unique_ptr<grpc::ServerBuilderPlugin>& plugin) {
-                                    return plugin->name() == "proto_server_reflection";
-                                  }),
-                   plugins->end());
-  }
-};
 
 }  // namespace
 
@@ -69,10 +51,6 @@ void SetGrpcArguments(const ServerOptions& options, grpc::ServerBuilder* builder
     // A stream lasts as long as it needs, on the old connection.
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX);
   }
-}
-
-void RemoveReflection(grpc::ServerBuilder* builder) {
-  builder->SetOption(std::make_unique<WithoutReflection>());
 }
 
 }  // namespace chorale

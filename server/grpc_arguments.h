@@ -11,9 +11,6 @@ namespace chorale {
 // Sets the limits of messages, metadata, streams and idle connections, and the keepalive times.
 void SetGrpcArguments(const ServerOptions& options, grpc::ServerBuilder* builder);
 
-// Removes the reflection service.
-void RemoveReflection(grpc::ServerBuilder* builder);
-
 }  // namespace chorale
 
 #endif  // CHORALE_SERVER_GRPC_ARGUMENTS_H_

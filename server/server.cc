@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <grpc/support/time.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "server/models/update_models.h"
 #include "server/net/listen.h"
 #include "server/process/health_services.h"
+#include "server/telemetry/build_info.h"
 #include "server/telemetry/logging.h"
 
 namespace chorale {
@@ -65,7 +65,7 @@ Server::Server(const ServerOptions& options)
   if (!options.trace_endpoint.empty()) {
     SpanExporterOptions exporter;
     exporter.endpoint = options.trace_endpoint;
-    exporter.resource = {CHORALE_VERSION, MakeInstanceId()};
+    exporter.resource = {BuildVersion(), MakeInstanceId()};
     spans_ =
         std::make_unique<SpanExporter>(options.clock, std::move(exporter),
                                        [this](int64_t count) { metrics_.SpansDropped(count); });
@@ -145,11 +145,10 @@ absl::Status Server::Bind() {
                    ListenFor("--listen_address", options_.listen_address));
   port_ = LocalPort(sockets.front());
   grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetGrpcArguments(options_, &builder);
-  if (!reflects()) RemoveReflection(&builder);
   builder.RegisterService(service_.get());
+  if (reflects()) builder.RegisterService(&reflection_);
   builder.RegisterCallbackGenericService(&unknown_methods_);
   handover_ = std::make_unique<ConnectionHandover>(
       options_.clock, &builder, [this] { return MakeServerCredentials(access_->tls()); });

@@ -31,6 +31,7 @@
 #include "server/rpc/chorale_service.h"
 #include "server/rpc/client_watchdog.h"
 #include "server/rpc/reactor_registry.h"
+#include "server/rpc/reflection_service.h"
 #include "server/rpc/service_environment.h"
 #include "server/rpc/unknown_method_service.h"
 #include "server/security/access_control.h"
@@ -161,6 +162,7 @@ class Server {
   Executor replies_;
   ServiceEnvironment environment_;
   std::unique_ptr<ChoraleService> service_;
+  ReflectionService reflection_;
   UnknownMethodService unknown_methods_;
   std::unique_ptr<ClientWatchdog> watchdog_;
   std::unique_ptr<ConnectionHandover> handover_;

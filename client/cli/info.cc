@@ -94,9 +94,9 @@ absl::Status RunInfo(const NoArguments&, Environment* environment) {
 }  // namespace
 
 void AddInfoCommand(CLI::App* app, Environment* environment) {
-  CLI::App* command = AddCommand(
-      app, environment, "info", "Show the version, device, limits and features of the server",
-      std::make_shared<NoArguments>(), RunInfo);
+  CLI::App* command = AddCommand(app, environment, "info",
+                                 "Show the version, device, limits and features of the server",
+                                 std::make_shared<NoArguments>(), RunInfo);
   command->footer("Names that begin with tenant_ are quotas of the caller's tenant.");
 }
 

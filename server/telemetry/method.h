@@ -21,8 +21,8 @@ enum class Method {
 };
 
 inline constexpr std::array<const char*, 11> kMethodNames = {
-    "RegisterContext", "GetContext", "ListContexts", "DeleteContext", "WarmContext",
-    "Predict",         "Sample",     "LogDensity",   "GetModel",      "ListModels", "GetServerInfo"};
+    "RegisterContext", "GetContext", "ListContexts", "DeleteContext", "WarmContext",  "Predict",
+    "Sample",          "LogDensity", "GetModel",     "ListModels",    "GetServerInfo"};
 
 inline const char* MethodName(Method method) { return kMethodNames[static_cast<int>(method)]; }
 

@@ -151,7 +151,7 @@ class LimitsTest(TestCase):
             ('t', trace, 'OK', owner_of(self.servers[:3], 't'), 1, '/chorale.v1.Chorale/GetContext'))
 
     def test_only_the_api_is_reachable(self):
-        for method in ('/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo',
+        for method in ('/grpc.reflection.v1.ServerReflection/ServerReflectionInfo',
                        '/chorale.v2.Other/Call'):
             call = self.channel.unary_unary(method)
             self.assertEqual(code_of(lambda call=call: call(b'', metadata=about('t'))),

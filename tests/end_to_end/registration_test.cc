@@ -270,8 +270,7 @@ TEST_F(RegistrationTest, WarmMakesResident) {
 TEST_F(RegistrationTest, DescribesTheServer) {
   grpc::ClientContext context;
   v1::ServerInfo info;
-  ASSERT_TRUE(
-      client_->stub().GetServerInfo(&context, v1::GetServerInfoRequest(), &info).ok());
+  ASSERT_TRUE(client_->stub().GetServerInfo(&context, v1::GetServerInfoRequest(), &info).ok());
   EXPECT_FALSE(info.version().empty());
   EXPECT_FALSE(info.backend().empty());
   EXPECT_FALSE(info.device().empty());

@@ -241,9 +241,9 @@ TEST_F(SecurityTest, AnExpiredTokenIsRefusedLikeAWrongOne) {
 TEST_F(SecurityTest, RolesOpenTheirMethods) {
   Start();
   const std::vector<std::pair<std::string, bool>> methods = {
-      {"GetContext", false},   {"ListContexts", false}, {"WarmContext", false},
-      {"Predict", false},      {"Sample", false},       {"LogDensity", false},
-      {"GetModel", false},     {"ListModels", false},   {"RegisterContext", true},
+      {"GetContext", false},   {"ListContexts", false},  {"WarmContext", false},
+      {"Predict", false},      {"Sample", false},        {"LogDensity", false},
+      {"GetModel", false},     {"ListModels", false},    {"RegisterContext", true},
       {"DeleteContext", true}, {"GetServerInfo", false},
   };
   const auto code = [&](const std::string& token, const std::string& method) {
@@ -276,10 +276,10 @@ TEST_F(SecurityTest, RolesOpenTheirMethods) {
 TEST_F(SecurityTest, HealthIsOpenAndReflectionIsNotServed) {
   Start();
   EXPECT_TRUE(CallMethod(server_->address(), Tls(), "/grpc.health.v1.Health/Check").ok());
-  EXPECT_EQ(CallMethod(server_->address(), Tls(),
-                       "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
-                .error_code(),
-            Code::UNIMPLEMENTED);
+  for (const std::string package : {"grpc.reflection.v1", "grpc.reflection.v1alpha"}) {
+    const std::string method = "/" + package + ".ServerReflection/ServerReflectionInfo";
+    EXPECT_EQ(CallMethod(server_->address(), Tls(), method).error_code(), Code::UNIMPLEMENTED);
+  }
 }
 
 // No answer to a tenant tells whether another has a context of that name.

@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_SUFFIXES = {'.h', '.cc', '.cu', '.cuh'}
 AREAS = ('base/', 'kernels/', 'engine/', 'server/', 'client/')
 # Generated from proto/, and found through the include path of the build folder.
-PROTO_PREFIXES = ('chorale/v1/', 'google/rpc/', 'opentelemetry/proto/')
+PROTO_PREFIXES = ('chorale/v1/', 'google/rpc/', 'grpc/reflection/', 'opentelemetry/proto/')
 
 # What the files of each folder may include: folders (the files directly in them), single headers,
 # and "proto" for generated code. Every folder may include itself and base.

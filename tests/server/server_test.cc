@@ -70,10 +70,9 @@ class ServerTest : public ServerFixture {
     return "unexpected " + reply.bytes;
   }
 
-  std::string Reflection() {
-    return RawCall(channel_, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-                   std::string("\x3a\x01*"))  // list_services: "*"
-        .bytes;
+  Reply Reflection(const std::string& package) {
+    return RawCall(channel_, absl::StrCat("/", package, ".ServerReflection/ServerReflectionInfo"),
+                   std::string("\x3a\x01*"));  // list_services: "*"
   }
 };
 
@@ -165,13 +164,29 @@ TEST_F(ServerTest, ABackendThatFailsTakesTheServerToNotServing) {
 
 TEST_F(ServerTest, ReflectionListsTheService) {
   StartServer();
-  EXPECT_THAT(Reflection(), HasSubstr("chorale.v1.Chorale"));
+  for (const char* package : {"grpc.reflection.v1", "grpc.reflection.v1alpha"}) {
+    const Reply reply = Reflection(package);
+    EXPECT_TRUE(reply.status.ok()) << package << ": " << reply.status.error_message();
+    EXPECT_THAT(reply.bytes, HasSubstr("chorale.v1.Chorale")) << package;
+  }
+}
+
+TEST_F(ServerTest, ReflectionRefusesWhatIsNoRequest) {
+  StartServer();
+  const char* const method = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+  EXPECT_EQ(ReasonOf(RawCall(channel_, method, "\xff\xff").status), "INVALID_REQUEST");
+  EXPECT_EQ(ReasonOf(RawCall(channel_, method, std::string(20'000, 'x')).status),
+            "MESSAGE_TOO_LARGE");
 }
 
 TEST_F(ServerTest, ReflectionCanBeSwitchedOff) {
   options_.reflection = false;
   StartServer();
-  EXPECT_THAT(Reflection(), Not(HasSubstr("chorale")));
+  for (const char* package : {"grpc.reflection.v1", "grpc.reflection.v1alpha"}) {
+    const Reply reply = Reflection(package);
+    EXPECT_EQ(reply.status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    EXPECT_EQ(reply.bytes, "");
+  }
   EXPECT_EQ(Health(""), "NOT_SERVING");  // the server works otherwise
 }
 
