@@ -49,6 +49,13 @@ TEST_F(QuotaTest, Contexts) {
   EXPECT_TRUE(Client("zeta").Register("c", rows).ok());
   EXPECT_TRUE(acme.Delete("a").ok());
   EXPECT_TRUE(acme.Register("c", rows).ok());
+  for (const auto& [tenant, quota] : {std::pair("acme", 2), std::pair("zeta", 0)}) {
+    grpc::ClientContext context;
+    v1::ServerInfo info;
+    EXPECT_TRUE(Client(tenant).stub().GetServerInfo(&context, {}, &info).ok());
+    EXPECT_EQ(info.quotas().max_contexts(), quota) << tenant;
+    EXPECT_THAT(info.features(), ::testing::Contains(v1::ServerInfo::FEATURE_AUTHENTICATION));
+  }
 }
 
 TEST_F(QuotaTest, ContextsHoldUnderConcurrency) {
