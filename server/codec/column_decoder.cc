@@ -85,7 +85,7 @@ absl::Status DecodeStrings(const v1::StringValues& message, absl::string_view pa
       continue;
     }
     if (static_cast<int64_t>(text.size()) > bounds.max_text_bytes) {
-      return InvalidField(
+      return LimitExceeded(
           Element(path, "values", i),
           absl::StrCat("has ", text.size(), " bytes; the limit is ", bounds.max_text_bytes));
     }

@@ -16,6 +16,7 @@ v1::Warning::Severity SeverityOf(v1::Warning::Reason reason) {
   switch (reason) {
     case v1::Warning::REASON_SEASON:
     case v1::Warning::REASON_SNAPPED:
+    case v1::Warning::REASON_READ_AS_DATES:
       return v1::Warning::SEVERITY_INFO;
     default:
       return v1::Warning::SEVERITY_WARNING;

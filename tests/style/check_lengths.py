@@ -19,8 +19,7 @@ SUFFIXES = {'.cc', '.cu', '.cuh', '.h', '.py', '.sh'}
 LONGER = {
     'models/research/training/prior/phase_column.py': 446,
     'tests/bench/baselines/torch_decode_cpu.py': 403,
-    'tests/client/cli/command_line_test.cc': 464,
-    'tests/client/cpp/fake_service.cc': 468,
+    'tests/client/cpp/fake_service.cc': 457,
     'tests/client/python/serving_test.py': 513,
     'tests/client/python/sklearn_test.py': 422,
     'tests/client/python/tables_test.py': 505,

@@ -26,6 +26,10 @@ TEST(WarningEncoderTest, WarningsAboutAnUploadedTable) {
   EXPECT_EQ(warnings[1].reason(), v1::Warning::REASON_MIXED_TYPES);
   EXPECT_EQ(warnings[1].cell_count(), 2);
   EXPECT_EQ(warnings[1].message(), "column \"x\": read as categories");
+  EXPECT_EQ(warnings[1].severity(), v1::Warning::SEVERITY_WARNING);
+  warnings.Clear();
+  EncodeTableWarnings({{"x", TextReason::kReadAsDates, 2, "read as dates"}}, "y", 0, &warnings);
+  EXPECT_EQ(warnings[0].severity(), v1::Warning::SEVERITY_INFO);
   warnings.Clear();
   EncodeTableWarnings({}, "y", 0, &warnings);
   EXPECT_EQ(warnings.size(), 0);

@@ -185,13 +185,14 @@ class FullServerTest : public RegisterReactorTest {
     return std::stoll(page.substr(page.find("\n" + name) + 1 + name.size()));
   }
 
-  static void ExpectRetry(const grpc::Status& status) {
+  static void ExpectRetry(const grpc::Status& status, const std::string& reason) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
     google::rpc::Status details;
     google::rpc::RetryInfo retry;
     ASSERT_TRUE(details.ParseFromString(status.error_details()));
-    ASSERT_EQ(details.details_size(), 1);
-    ASSERT_TRUE(details.details(0).UnpackTo(&retry));
+    ASSERT_EQ(details.details_size(), 2);
+    EXPECT_EQ(ReasonOf(status), reason);
+    ASSERT_TRUE(details.details(1).UnpackTo(&retry));
     EXPECT_EQ(retry.retry_delay().seconds(), 1);
     EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
   }
@@ -206,7 +207,7 @@ TEST_F(FullServerTest, TheMemoryOfAllRegistrationsIsBounded) {
   // The other must not come first: then it is this one that would be refused.
   ASSERT_TRUE(Eventually([&] { return RegistrationMemory() > 500; }));
   v1::RegisterContextResponse other;
-  ExpectRetry(Send({Header(), Rows(20)}, &other));
+  ExpectRetry(Send({Header(), Rows(20)}, &other), "MEMORY_FULL");
   context->TryCancel();
   writer->Finish();
   EXPECT_TRUE(Eventually([&] { return RegistrationMemory() == 0; }));
@@ -221,7 +222,8 @@ TEST_F(FullServerTest, ADatasetThatNeedsMoreThanThereIsForAllIsRefusedForGood) {
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("--registration_memory_mib"));
   google::rpc::Status details;
   ASSERT_TRUE(details.ParseFromString(status.error_details()));
-  EXPECT_EQ(details.details_size(), 0);
+  EXPECT_EQ(details.details_size(), 1);
+  EXPECT_EQ(ReasonOf(status), "DATASET_TOO_LARGE");
 }
 
 TEST_F(FullServerTest, CallsThatWaitForTheDiskAreBounded) {
@@ -257,9 +259,9 @@ TEST_F(FullServerTest, CallsThatWaitForTheDiskAreBounded) {
     refused = stub_->GetContext(context.get(), request, &response);
     return refused.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
   }));
-  ExpectRetry(refused);
+  ExpectRetry(refused, "QUEUE_FULL");
   v1::RegisterContextResponse response;
-  ExpectRetry(Send({Header(), Rows(1)}, &response));
+  ExpectRetry(Send({Header(), Rows(1)}, &response), "QUEUE_FULL");
   gate.set_value();
   first.join();
   second.join();
