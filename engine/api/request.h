@@ -82,7 +82,8 @@ struct WarmRequest {
   Residency residency = Residency::kUntilEvicted;
 };
 
-// Mixtures of n rows, [n, M] each, in the user's units. Weights sum to 1.
+// Mixtures of n rows, [n, M] each, in the user's units, with the components of a row in ascending
+// order of their means. Weights sum to 1.
 struct Mixtures {
   int64_t components = 0;  // M
   std::vector<double> means;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/ops/mixture_head.h"
 
@@ -26,8 +27,13 @@ void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, i
   const int64_t components = mixtures->components;
   double total = 0;  // 1, except for rounding
   for (const double log_weight : mixture.log_weight) total += std::exp(log_weight);
-  for (int64_t m = 0; m < components; ++m) {
-    const int64_t at = row * components + m;
+  std::vector<int64_t> order(components);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return mixture.mean[a] < mixture.mean[b]; });
+  for (int64_t place = 0; place < components; ++place) {
+    const int64_t at = row * components + place;
+    const int64_t m = order[place];
     mixtures->means[at] = transform.ToUser(mixture.mean[m]);
     mixtures->stds[at] = mixture.std[m] * transform.y_std();
     mixtures->weights[at] = std::exp(mixture.log_weight[m]) / total;

@@ -15,8 +15,8 @@ namespace chorale {
 // Returns zeroed arrays for `rows` mixtures.
 Mixtures MakeMixtures(int64_t rows, int64_t components);
 
-// Writes row `row` of `mixtures`, with means and standard deviations in the user's units, and
-// weights that sum to 1.
+// Writes row `row` of `mixtures`: the components in the order of their means, with means and
+// standard deviations in the user's units, and weights that sum to 1.
 void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, int64_t row,
                 Mixtures* mixtures);
 

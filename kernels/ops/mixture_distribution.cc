@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
+#include "absl/container/inlined_vector.h"
 #include "kernels/ops/mixture_head.h"
 
 namespace chorale::kernels {
@@ -64,9 +66,14 @@ double MixtureLogDensity(const MixtureView& mixture, double y) {
 
 double MixtureDraw(const MixtureView& mixture, double uniform, double normal) {
   const double threshold = uniform * TotalWeight(mixture);
+  absl::InlinedVector<int64_t, 32> order(mixture.components);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return mixture.mean[a] != mixture.mean[b] ? mixture.mean[a] < mixture.mean[b] : a < b;
+  });
   double cumulative = 0;
-  int64_t chosen = 0;
-  for (int64_t j = 0; j < mixture.components; ++j) {
+  int64_t chosen = order.front();
+  for (const int64_t j : order) {
     const double weight = Weight(mixture, j);
     if (weight > 0) chosen = j;  // rounding may leave the last sum at the threshold
     cumulative += weight;

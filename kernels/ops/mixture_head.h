@@ -44,8 +44,11 @@ struct MixtureView {
 // log sum_j w_j N(y; mean_j, std_j), natural log.
 double MixtureLogDensity(const MixtureView& mixture, double y);
 
-// The smallest j with w_0 + ... + w_j > uniform (inverse CDF over components in their order, the
-// weights renormalised by their sum), then mean_j + std_j * normal. 0 <= uniform < 1.
+// Chooses a component by the inverse CDF over the components in the order of their means (of equal
+// means in the order of j): the first whose weight, added to those before it and divided by the sum
+// of all, exceeds `uniform`. Returns mean_j + std_j * normal. A greater `uniform` never chooses a
+// component with a smaller mean, and a greater `normal` never gives a smaller value. 0 <= uniform
+// < 1.
 double MixtureDraw(const MixtureView& mixture, double uniform, double normal);
 
 double MixtureMean(const MixtureView& mixture);

@@ -16,9 +16,7 @@ struct RowMixture {
   double* std;
   double* log_scale;  // log(std sqrt(2 pi))
   double* log_weight;
-  // Cumulative weights, not normalised; -1 for a component without weight. Later reused for the
-  // terms of a log-density.
-  double* cumulative;
+  double* weight;  // not normalised; later reused for the terms of a log-density
 };
 
 __device__ __forceinline__ void ComputeComponents(const HeadParams& p, const float* raw,
@@ -36,18 +34,7 @@ __device__ __forceinline__ void ComputeComponents(const HeadParams& p, const flo
   }
 }
 
-// Sum of `value` over this lane and all lanes before it.
-__device__ __forceinline__ double InclusiveScan(double value) {
-  const int lane = LaneIndex();
-#pragma unroll
-  for (int lanes = 1; lanes < kWarpSize; lanes *= 2) {
-    const double other = __shfl_sync(kAllLanes, value, max(lane - lanes, 0));
-    if (lane >= lanes) value += other;
-  }
-  return value;
-}
-
-// Returns the total by which cumulative weights are normalised.
+// Returns the sum of the weights, by which they are normalised.
 __device__ __forceinline__ double ComputeWeights(const HeadParams& p, const float* raw,
                                                  const float* biases, const RowMixture& mixture) {
   const int lane = LaneIndex();
@@ -61,13 +48,12 @@ __device__ __forceinline__ double ComputeWeights(const HeadParams& p, const floa
   largest = MaxOverLanes<kWarpSize>(largest);
   double total = 0;
 #pragma unroll 1
-  for (int first = 0; first < p.shape.components; first += kWarpSize) {
-    const int j = first + lane;
-    const double weight = j < p.shape.components ? exp(mixture.log_weight[j] - largest) : 0;
-    const double sum = total + InclusiveScan(weight);
-    if (j < p.shape.components) mixture.cumulative[j] = weight > 0 ? sum : -1;
-    total = __shfl_sync(kAllLanes, sum, kWarpSize - 1);
+  for (int j = lane; j < p.shape.components; j += kWarpSize) {
+    const double weight = exp(mixture.log_weight[j] - largest);
+    mixture.weight[j] = weight;
+    total += weight;
   }
+  total = SumOverLanes<kWarpSize>(total);
   const double log_sum = log(total);
 #pragma unroll 1
   for (int j = lane; j < p.shape.components; j += kWarpSize) {
@@ -76,29 +62,56 @@ __device__ __forceinline__ double ComputeWeights(const HeadParams& p, const floa
   return total;
 }
 
-// MixtureDraw of kernels/ops/mixture_head.h; all lanes return the same. The total is summed in
-// another order than the cumulative weights and may exceed the last of them by rounding: then the
-// last component with a weight is drawn.
+// The sum of the weights up to component j in the order of the means.
+__device__ __forceinline__ double CumulativeWeight(const HeadParams& p, const RowMixture& mixture,
+                                                   int j) {
+  const double mean = mixture.mean[j];
+  double sum = 0;
+#pragma unroll 4
+  for (int k = 0; k < p.shape.components; ++k) {
+    const double other = mixture.mean[k];
+    const bool up_to = other < mean || (other == mean && k <= j);
+    sum += up_to ? mixture.weight[k] : 0;
+  }
+  return sum;
+}
+
+// MixtureDraw of kernels/ops/mixture_head.h; all lanes return the same. Instead of sorting, each
+// lane adds up the weights of the components before its own. The sums may end below the total by
+// rounding: then the last component with a weight is drawn.
 __device__ __forceinline__ double DrawValue(const HeadParams& p, const RowMixture& mixture,
                                             double total, const StepDraw& draw) {
   const double threshold = draw.uniform * total;
-  int chosen = 0;
+  const int none = p.shape.components;
+  // The first component beyond the threshold, and the last with a weight, of this lane.
+  double first_mean = INFINITY;
+  double last_mean = -INFINITY;
+  int first = none;
+  int last = none;
 #pragma unroll 1
-  for (int first = 0; first < p.shape.components; first += kWarpSize) {
-    const int j = first + LaneIndex();
-    const double cumulative = j < p.shape.components ? mixture.cumulative[j] : -1;
-    const uint32_t beyond = __ballot_sync(kAllLanes, cumulative > threshold);
-    const uint32_t weighty = __ballot_sync(kAllLanes, cumulative > 0);
-    if (beyond != 0) {
-      chosen = first + __ffs(beyond) - 1;
-      break;
+  for (int j = LaneIndex(); j < p.shape.components; j += kWarpSize) {
+    if (!(mixture.weight[j] > 0)) continue;
+    const double mean = mixture.mean[j];
+    if (mean >= last_mean) {
+      last_mean = mean;
+      last = j;
     }
-    if (weighty != 0) chosen = first + kWarpSize - 1 - __clz(weighty);
+    if (mean < first_mean && CumulativeWeight(p, mixture, j) > threshold) {
+      first_mean = mean;
+      first = j;
+    }
+  }
+  // Of equal means, the first comes before the others, and the last after them.
+  const double smallest = -MaxOverLanes<kWarpSize>(-first_mean);
+  int chosen = -MaxOverLanes<kWarpSize>(first_mean == smallest ? -first : -none);
+  if (chosen == none) {
+    const double largest = MaxOverLanes<kWarpSize>(last_mean);
+    chosen = MaxOverLanes<kWarpSize>(last < none && last_mean == largest ? last : 0);
   }
   return mixture.mean[chosen] + mixture.std[chosen] * draw.normal;
 }
 
-// Overwrites mixture.cumulative with the components' terms.
+// Overwrites mixture.weight with the components' terms.
 __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixture& mixture,
                                              double y) {
   const int lane = LaneIndex();
@@ -107,7 +120,7 @@ __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixtu
   for (int j = lane; j < p.shape.components; j += kWarpSize) {
     const double z = (y - mixture.mean[j]) / mixture.std[j];
     const double term = mixture.log_weight[j] - 0.5 * z * z - mixture.log_scale[j];
-    mixture.cumulative[j] = term;
+    mixture.weight[j] = term;
     largest = term > largest ? term : largest;
   }
   largest = MaxOverLanes<kWarpSize>(largest);
@@ -115,7 +128,7 @@ __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixtu
   double sum = 0;
 #pragma unroll 1
   for (int j = lane; j < p.shape.components; j += kWarpSize)
-    sum += exp(mixture.cumulative[j] - largest);
+    sum += exp(mixture.weight[j] - largest);
   return largest + log(SumOverLanes<kWarpSize>(sum));
 }
 

@@ -82,6 +82,33 @@ TEST(MixtureDrawTest, ChoosesTheComponentByTheInverseCdf) {
   EXPECT_NEAR(draw(1 - 0x1p-53, 0.0), 500.0, 1e-9);
 }
 
+TEST(MixtureDrawTest, ComponentsAreInTheOrderOfTheirMeans) {
+  // In the order of means: -1 twice (0.125 each), 0 (0.25), 5 (0.5).
+  const Mixture mixture({0, 5, -1, -1}, {1, 1, 1, 2}, {0.25f, 0.5f, 0.125f, 0.125f});
+  const auto draw = [&](double u) { return MixtureDraw(mixture.View(), u, 1.0); };
+  EXPECT_EQ(draw(0.0), 0.0);
+  EXPECT_EQ(draw(0.124), 0.0);
+  EXPECT_EQ(draw(0.126), 1.0);
+  EXPECT_EQ(draw(0.249), 1.0);
+  EXPECT_EQ(draw(0.251), 1.0);
+  EXPECT_EQ(draw(0.499), 1.0);
+  EXPECT_EQ(draw(0.501), 6.0);
+  EXPECT_EQ(draw(1 - 0x1p-53), 6.0);
+}
+
+TEST(MixtureDrawTest, IsMonotoneInBothNumbers) {
+  const Mixture mixture({0.3, -2, 0.1, 4, -2}, {1, 0.5f, 2, 1, 3}, {0.1f, 0.2f, 0.3f, 0.3f, 0.1f});
+  double last_mean = -1e9;
+  for (int i = 0; i < 1000; ++i) {
+    const double u = i / 1000.0;
+    const double mean = MixtureDraw(mixture.View(), u, 0.0);
+    EXPECT_GE(mean, last_mean) << u;
+    EXPECT_LT(MixtureDraw(mixture.View(), u, -1.0), mean) << u;
+    EXPECT_GT(MixtureDraw(mixture.View(), u, 1.0), mean) << u;
+    last_mean = mean;
+  }
+}
+
 TEST(MixtureDrawTest, NeverChoosesAComponentWithoutWeight) {
   const Mixture mixture({1, 2, 3}, {1, 1, 1}, {0, 1, 0});
   EXPECT_EQ(MixtureDraw(mixture.View(), 0.0, 0.0), 2.0);
