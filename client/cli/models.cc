@@ -23,9 +23,17 @@ absl::Status RunModels(const NoArguments&, Environment* environment) {
     return text.empty() ? Cell() : Cell(text);
   };
   return environment->Write([&](std::ostream& out) {
-    std::vector<std::string> columns = {"name",         "default",    "type",
-                                        "row_encoder",  "parameters", "buffer_size",
-                                        "max_features", "components", "resident_bytes_per_row",
+    std::vector<std::string> columns = {"name",
+                                        "default",
+                                        "type",
+                                        "row_encoder",
+                                        "parameters",
+                                        "buffer_size",
+                                        "max_features",
+                                        "trained_rows",
+                                        "trained_features",
+                                        "components",
+                                        "resident_bytes_per_row",
                                         "digest"};
     if (with_forms) columns.push_back("form");
     if (with_notices) columns.push_back("notice");
@@ -39,6 +47,8 @@ absl::Status RunModels(const NoArguments&, Environment* environment) {
           int64_t{model.parameter_count()},
           int64_t{model.buffer_size()},
           model.max_features() > 0 ? Cell(int64_t{model.max_features()}) : Cell(),
+          model.trained_rows() > 0 ? Cell(int64_t{model.trained_rows()}) : Cell(),
+          model.trained_features() > 0 ? Cell(int64_t{model.trained_features()}) : Cell(),
           int64_t{model.component_count()},
           Bytes{model.resident_bytes_per_row()},
           model.digest()};

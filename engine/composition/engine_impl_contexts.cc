@@ -31,6 +31,9 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
   ASSIGN_OR_RETURN(PutOutcome outcome, store_->Put(registration.record, registration.bytes, quota));
   ContextRecord record = std::move(registration.record);
   std::vector<ColumnNote> notes = registration.transform.context_notes();
+  if (const ColumnNote& note = registration.transform.training_note(); !note.empty()) {
+    notes.insert(notes.begin(), note);
+  }
   if (outcome == PutOutcome::kUnchanged) {
     ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(tenant, name));
     record = std::move(earlier);

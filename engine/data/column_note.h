@@ -33,8 +33,13 @@ struct ColumnNote {
   // A sentence that states why a column of dates was not used as a running index, or empty.
   std::string no_index = {};
 
+  // A sentence that states which limit of the model's training the table exceeds, or empty. The
+  // note is then not about a column, whose name is empty.
+  std::string beyond_training = {};
+
   bool empty() const {
     return !left_out && season_steps == 0 && snapped_to.empty() && no_index.empty() &&
+           beyond_training.empty() &&
            ignored + outside_bulk + clipped_targets + replaced_by_nearest + unknown_categories == 0;
   }
 };

@@ -113,6 +113,9 @@ class FeatureTransform {
   const std::vector<ColumnNote>& context_notes() const { return context_notes_; }
   // The warning about the target, which applies to every response; it may be empty.
   const ColumnNote& target_note() const { return target_note_; }
+  // The warning about a context that is larger than the tables of the model's training, which
+  // applies to every response; it may be empty.
+  const ColumnNote& training_note() const { return training_note_; }
 
  private:
   struct ColumnTransform {
@@ -140,6 +143,8 @@ class FeatureTransform {
   };
 
   static absl::StatusOr<ColumnTransform> FitColumn(const Column& column, Normalization normalize);
+  // `features`: without dropped columns.
+  void CompareWithTraining(int64_t rows, int64_t features, const ModelConfig& config);
   absl::Status CheckContextColumn(const Column& column, int64_t feature);
   absl::Status FitSeason(const Dataset& context, const ModelConfig& config,
                          const std::optional<KnownSeason>& known);
@@ -162,6 +167,7 @@ class FeatureTransform {
   TargetSupport target_support_;
   std::vector<ColumnNote> context_notes_;
   ColumnNote target_note_;
+  ColumnNote training_note_;
 };
 
 }  // namespace chorale

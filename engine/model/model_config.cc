@@ -29,6 +29,7 @@ constexpr int64_t kMaxLayers = 256;
 constexpr int64_t kMaxComponents = 1'024;
 constexpr int64_t kMaxBufferSize = 65'536;
 constexpr int64_t kMaxFeatures = 65'536;
+constexpr int64_t kMaxTrainedRows = int64_t{1} << 40;
 constexpr int64_t kMaxEncoderWidth = 1'024;
 constexpr int64_t kMaxEncoderTokens = 256;  // inducing points of a column, seed tokens of a row
 constexpr size_t kMaxJsonBytes = 64 << 10;
@@ -265,6 +266,8 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json) {
   fields.Integer("buffer_size", kRequired, 1, kMaxBufferSize, &config.buffer_size);
   fields.Integer("num_features", kRequired, 1, kMaxFeatures, &config.num_features);
   fields.Integer("max_features", kOptional, 0, kMaxFeatures, &config.max_features);
+  fields.Integer("trained_rows", kOptional, 0, kMaxTrainedRows, &config.trained_rows);
+  fields.Integer("trained_features", kOptional, 0, kMaxFeatures, &config.trained_features);
   if (config.row_encoder == kCellAttention) ReadCellAttention(fields, &config);
   fields.Real("std_min", kRequired, 1e-6, 1e6, &config.std_min);
   fields.Real("std_max", kRequired, 1e-6, 1e6, &config.std_max);

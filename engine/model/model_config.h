@@ -23,17 +23,19 @@ enum class SeasonColumn {
 };
 
 struct ModelConfig {
-  std::string model_type;      // "ar_tabpfn"
-  std::string row_encoder;     // "feature_mean", the default, or "cell_attention"
-  int64_t d_model = 0;         // D
-  int64_t n_heads = 0;         // H, divides D
-  int64_t n_kv_heads = 0;      // Hkv, divides H; by default H
-  int64_t n_layers = 0;        // L
-  int64_t d_ff = 0;            // Dff
-  int64_t num_components = 0;  // M
-  int64_t buffer_size = 0;     // K: buffer positions in training
-  int64_t num_features = 0;    // F in training; informative for "feature_mean"
-  int64_t max_features = 0;    // maximum features of a table; 0 if the encoder has no limit
+  std::string model_type;        // "ar_tabpfn"
+  std::string row_encoder;       // "feature_mean", the default, or "cell_attention"
+  int64_t d_model = 0;           // D
+  int64_t n_heads = 0;           // H, divides D
+  int64_t n_kv_heads = 0;        // Hkv, divides H; by default H
+  int64_t n_layers = 0;          // L
+  int64_t d_ff = 0;              // Dff
+  int64_t num_components = 0;    // M
+  int64_t buffer_size = 0;       // K: buffer positions in training
+  int64_t num_features = 0;      // F in training; informative for "feature_mean"
+  int64_t trained_rows = 0;      // maximum rows of a context in training; 0 if unknown
+  int64_t trained_features = 0;  // maximum features in training; 0 if unknown
+  int64_t max_features = 0;      // maximum features of a table; 0 if the encoder has no limit
   float std_min = 0;
   float std_max = 0;
   float layer_norm_eps = 1e-5f;

@@ -72,6 +72,22 @@ bool DescribesSnapping(const PredictRequest& request) {
 bool DescribesSnapping(const SampleRequest& request) { return request.snapping == Snapping::kOn; }
 bool DescribesSnapping(const LogDensityRequest& /*request*/) { return true; }
 
+// The warning about a request whose paths are longer than those of the model's training. Marginal
+// predictions have no paths.
+ColumnNote BufferNote(const PredictRequest& /*request*/, const ModelConfig& /*config*/) {
+  return {};
+}
+ColumnNote BufferNote(const RequestBase& request, const ModelConfig& config) {
+  ColumnNote note;
+  const int64_t rows = request.query_rows.rows();
+  if (rows > config.buffer_size) {
+    note.beyond_training =
+        absl::StrCat("the request has ", rows, " query rows; the model was trained on at most ",
+                     config.buffer_size, ", so results may be less accurate");
+  }
+  return note;
+}
+
 // The preparation of a request with query rows.
 template <typename Request>
 class QueryRowsPreparation : public Preparation {
@@ -96,6 +112,9 @@ class QueryRowsPreparation : public Preparation {
     ColumnNote of_target = transform.target_note();
     if (!DescribesSnapping(*request_)) of_target.snapped_to.clear();
     if (!of_target.empty()) notes.push_back(std::move(of_target));
+    if (!transform.training_note().empty()) notes.push_back(transform.training_note());
+    ColumnNote of_buffer = BufferNote(*request_, context->model->info.config);
+    if (!of_buffer.empty()) notes.push_back(std::move(of_buffer));
     return PreparedRequest{std::move(context), std::move(query_rows), std::move(notes)};
   }
 

@@ -110,6 +110,9 @@ void EncodeModel(const ModelInfo& info, v1::Model* message) {
   message->set_parameter_count(info.parameters);
   message->set_buffer_size(config.buffer_size);
   message->set_max_features(config.max_features);
+  message->set_trained_rows(config.trained_rows);
+  message->set_trained_features(config.trained_features);
+  message->set_task(v1::Model::TASK_REGRESSION);
   message->set_component_count(config.num_components);
   message->set_resident_bytes_per_row(info.resident_bytes_per_row);
   message->set_is_default(info.is_default);

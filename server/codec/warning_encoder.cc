@@ -56,7 +56,7 @@ class WarningWriter {
  public:
   explicit WarningWriter(Warnings* warnings) : warnings_(warnings) {}
 
-  // `what` follows the column's name.
+  // `what` follows the column's name, which is empty if the warning is not about a column.
   void Add(v1::Warning::Reason reason, const std::string& column, int64_t cells,
            absl::string_view what) {
     v1::Warning warning;
@@ -64,7 +64,8 @@ class WarningWriter {
     warning.set_severity(SeverityOf(reason));
     warning.set_column(column);
     warning.set_cell_count(cells);
-    warning.set_message(absl::StrCat("column ", QuoteName(column), ": ", what));
+    warning.set_message(column.empty() ? std::string(what)
+                                       : absl::StrCat("column ", QuoteName(column), ": ", what));
     constexpr int64_t kPerField = 8;  // tag and length
     bytes_ += static_cast<int64_t>(warning.ByteSizeLong()) + kPerField;
     constexpr int64_t kLast = 128;
@@ -147,6 +148,9 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
     }
     if (!note.no_index.empty()) {
       writer.Add(v1::Warning::REASON_NO_INDEX, note.column, 0, note.no_index);
+    }
+    if (!note.beyond_training.empty()) {
+      writer.Add(v1::Warning::REASON_BEYOND_TRAINING, note.column, 0, note.beyond_training);
     }
     if (note.outside_bulk > 0) {
       writer.Add(v1::Warning::REASON_OUTLIERS, note.column, note.outside_bulk,

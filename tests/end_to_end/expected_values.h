@@ -2,8 +2,10 @@
 #ifndef CHORALE_TESTS_END_TO_END_EXPECTED_VALUES_H_
 #define CHORALE_TESTS_END_TO_END_EXPECTED_VALUES_H_
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,29 @@ inline void ExpectAllClose(const std::string& what, const std::vector<double>& a
       ExpectClose(what, absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), tolerance);
   std::cout << "  " << what << ": worst of " << actual.size() << " is off by " << worst << "\n";
 }
+
+// Mixtures of a golden file, [n, M] each. Golden files have the components in the model's order,
+// and responses in the order of their means.
+struct ExpectedMixtures {
+  std::vector<double> means;
+  std::vector<double> stds;
+  std::vector<double> weights;
+
+  void SortComponents(size_t components) {
+    const ExpectedMixtures from = *this;
+    for (size_t first = 0; first < means.size(); first += components) {
+      std::vector<size_t> order(components);
+      std::iota(order.begin(), order.end(), first);
+      std::stable_sort(order.begin(), order.end(),
+                       [&](size_t a, size_t b) { return from.means[a] < from.means[b]; });
+      for (size_t place = 0; place < components; ++place) {
+        means[first + place] = from.means[order[place]];
+        stds[first + place] = from.stds[order[place]];
+        weights[first + place] = from.weights[order[place]];
+      }
+    }
+  }
+};
 
 }  // namespace chorale::end_to_end
 

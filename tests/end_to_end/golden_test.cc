@@ -79,11 +79,12 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
   void CompareMixtures(const std::string& what, const v1::Mixtures& mixtures,
                        const std::string& prefix) const {
     EXPECT_EQ(mixtures.component_count(), golden_.Extent("point_mean", 1));
-    ExpectAllClose(what + " means", Vector(mixtures.means()), golden_(prefix + "mean"),
-                   bounds_.mean);
-    ExpectAllClose(what + " stds", Vector(mixtures.stds()), golden_(prefix + "std"), bounds_.std);
-    ExpectAllClose(what + " weights", Vector(mixtures.weights()), golden_(prefix + "weight"),
-                   bounds_.weight);
+    ExpectedMixtures expected{golden_(prefix + "mean"), golden_(prefix + "std"),
+                              golden_(prefix + "weight")};
+    expected.SortComponents(static_cast<size_t>(mixtures.component_count()));
+    ExpectAllClose(what + " means", Vector(mixtures.means()), expected.means, bounds_.mean);
+    ExpectAllClose(what + " stds", Vector(mixtures.stds()), expected.stds, bounds_.std);
+    ExpectAllClose(what + " weights", Vector(mixtures.weights()), expected.weights, bounds_.weight);
   }
 
   const Golden golden_{GetParam()};

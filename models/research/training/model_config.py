@@ -21,6 +21,8 @@ class ModelConfig:
     buffer_size: int = 64
     num_features: int = 32  # most features of a table that training saw regularly
     max_features: int = 0  # 0: no limit
+    trained_rows: int = 0  # most rows of a context in training; 0: unknown
+    trained_features: int = 0  # most features in training; 0: unknown
     std_min: float = 1e-3
     std_max: float = 10.0
     layer_norm_eps: float = 1e-5

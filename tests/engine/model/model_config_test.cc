@@ -70,6 +70,8 @@ TEST(ModelConfigTest, ReadsEveryFieldAndFillsInDefaults) {
 TEST(ModelConfigTest, ReadsOptionalFields) {
   EXPECT_EQ(ParseModelConfig(With("n_kv_heads", "2"))->kv_width(), 64);
   EXPECT_EQ(ParseModelConfig(With("max_features", "100"))->max_features, 100);
+  EXPECT_EQ(ParseModelConfig(With("trained_rows", "4096"))->trained_rows, 4096);
+  EXPECT_EQ(ParseModelConfig(With("trained_features", "50"))->trained_features, 50);
   EXPECT_EQ(ParseModelConfig(With("normalize_x", R"("zscore")"))->normalize_x,
             Normalization::kZScore);
   EXPECT_EQ(ParseModelConfig(With("normalize_y", R"("zscore")"))->normalize_y,

@@ -116,6 +116,22 @@ TEST_F(RequestPreparationTest, TheRestNeedsTheTransform) {
   EXPECT_EQ(ErrorField(Of(density)->Prepare(context).status()), "values[0]");
 }
 
+// Of the context, and of the paths; a marginal prediction has no path.
+TEST_F(RequestPreparationTest, WarnsOfWhatIsBeyondTheTraining) {
+  EXPECT_THAT(Of(request_)->Prepare(Context())->notes, ::testing::IsEmpty());
+  model_.config.trained_rows = 9;
+  model_.config.buffer_size = 2;
+  request_.beyond_buffer = BeyondBuffer::kWrap;
+  const std::vector<ColumnNote> notes = Of(request_)->Prepare(Context())->notes;
+  ASSERT_EQ(notes.size(), 2);
+  EXPECT_THAT(notes[0].beyond_training, ::testing::HasSubstr("10 rows; the model was trained on"));
+  EXPECT_THAT(notes[1].beyond_training,
+              ::testing::HasSubstr("3 query rows; the model was trained on at most 2"));
+  PredictRequest predict;
+  predict.query_rows = request_.query_rows;
+  EXPECT_EQ(Of(predict)->Prepare(Context())->notes.size(), 1);
+}
+
 // A context that is in memory is not looked up in the store: no Check comes first.
 TEST_F(RequestPreparationTest, ThePreparationChecksWhatTheRecordTells) {
   request_.paths = 0;

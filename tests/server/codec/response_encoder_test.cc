@@ -224,6 +224,8 @@ std::vector<ModelInfo> ThreeModels() {
   models[0].config.buffer_size = 32;
   models[0].config.num_components = 20;
   models[0].config.max_features = 7;
+  models[0].config.trained_rows = 1000;
+  models[0].config.trained_features = 5;
   models[0].config.notice = "careful";
   models[0].form = "wide";
   models[0].parameters = 99;
@@ -244,6 +246,9 @@ TEST(ModelPageTest, Model) {
   EXPECT_EQ(message.parameter_count(), 99);
   EXPECT_EQ(message.buffer_size(), 32);
   EXPECT_EQ(message.max_features(), 7);
+  EXPECT_EQ(message.trained_rows(), 1000);
+  EXPECT_EQ(message.trained_features(), 5);
+  EXPECT_EQ(message.task(), v1::Model::TASK_REGRESSION);
   EXPECT_EQ(message.component_count(), 20);
   EXPECT_EQ(message.resident_bytes_per_row(), 512);
   EXPECT_TRUE(message.is_default());

@@ -44,9 +44,10 @@ TEST(WarningEncoderTest, OneForEachReason) {
                   {.column = "month", .outside_bulk = 1, .season_steps = 12},
                   {.column = "y", .clipped_targets = 2, .snapped_to = "integers"},
                   {.column = "day", .no_index = "the server sought no season by the column"},
-                  {.column = "quarter", .season_steps = 4, .season_months = 12}},
+                  {.column = "quarter", .season_steps = 4, .season_months = 12},
+                  {.beyond_training = "the context has 5000 rows"}},
                  &warnings);
-  ASSERT_EQ(warnings.size(), 11);
+  ASSERT_EQ(warnings.size(), 12);
   const auto expect = [&](int i, v1::Warning::Reason reason, const std::string& column,
                           int64_t cells, const std::string& text) {
     EXPECT_EQ(warnings[i].reason(), reason) << i;
@@ -73,6 +74,9 @@ TEST(WarningEncoderTest, OneForEachReason) {
   expect(9, v1::Warning::REASON_NO_INDEX, "day", 0, "the server sought no season by the column");
   expect(10, v1::Warning::REASON_SEASON, "quarter", 0,
          "the target has a season of 12 months by this column");
+  EXPECT_EQ(warnings[11].reason(), v1::Warning::REASON_BEYOND_TRAINING);
+  EXPECT_EQ(warnings[11].column(), "");
+  EXPECT_EQ(warnings[11].message(), "the context has 5000 rows");
   for (const v1::Warning& warning : warnings) {
     const bool info = warning.reason() == v1::Warning::REASON_SEASON ||
                       warning.reason() == v1::Warning::REASON_SNAPPED;

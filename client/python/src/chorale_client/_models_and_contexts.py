@@ -124,6 +124,9 @@ class Feature:
         )
 
 
+_TASKS = {pb.Model.TASK_REGRESSION: "regression"}
+
+
 @dataclass(frozen=True)
 class Model:
     """A model that the server has loaded.
@@ -136,6 +139,9 @@ class Model:
         parameter_count: The number of learned parameters.
         buffer_size: K: the largest number of query rows in a call for which it was trained.
         max_features: The maximum number of feature columns; 0 means no limit.
+        trained_rows: The maximum number of rows of a context in training; 0 if it is not known.
+        trained_features: The maximum number of features in training; 0 if it is not known.
+        task: The kind of prediction: "regression", or "" if the server does not report it.
         component_count: M: the number of mixture components.
         resident_bytes_per_row: The device memory of a resident context, in bytes per row.
         is_default: Whether contexts that do not name a model use this model.
@@ -152,6 +158,9 @@ class Model:
     parameter_count: int
     buffer_size: int
     max_features: int
+    trained_rows: int
+    trained_features: int
+    task: str
     component_count: int
     resident_bytes_per_row: int
     is_default: bool
@@ -169,6 +178,9 @@ class Model:
             parameter_count=message.parameter_count,
             buffer_size=message.buffer_size,
             max_features=message.max_features,
+            trained_rows=message.trained_rows,
+            trained_features=message.trained_features,
+            task=_TASKS.get(message.task, ""),
             component_count=message.component_count,
             resident_bytes_per_row=message.resident_bytes_per_row,
             is_default=message.is_default,
