@@ -1,5 +1,6 @@
 #include "server/check_server.h"
 
+#include <grpc/support/time.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/security/credentials.h>
@@ -11,7 +12,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "server/process/health_services.h"
 
 namespace chorale {
@@ -50,7 +50,7 @@ grpc::Status AskHealth(const std::string& target, bool tls, absl::Duration timeo
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   grpc::GenericStub stub(grpc::CreateCustomChannel(target, Credentials(tls), arguments));
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  context.set_deadline(gpr_time_from_nanos(absl::ToInt64Nanoseconds(timeout), GPR_TIMESPAN));
   const grpc::Slice slice(HealthRequest());
   const grpc::ByteBuffer request(&slice, 1);
   grpc::CompletionQueue queue;

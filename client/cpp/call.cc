@@ -5,7 +5,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "client/cpp/status_from_grpc.h"
 
 namespace chorale::client {
@@ -24,11 +23,13 @@ bool FitsMetadata(absl::string_view id) {
 
 }  // namespace
 
+gpr_timespec GrpcDeadline(absl::Duration from_now) {
+  return gpr_time_from_nanos(absl::ToInt64Nanoseconds(from_now), GPR_TIMESPAN);
+}
+
 Call::Call(absl::string_view context_id, const Deadline& deadline, const Cancellation* cancellation)
     : timeout_(deadline.timeout), cancellation_(cancellation) {
-  // gRPC takes a time of day, and at once converts it to a time of its own monotonic clock.
-  const absl::Duration left = deadline.at - Clock::Real()->Now();
-  context_.set_deadline(absl::ToChronoTime(absl::Now() + left));
+  context_.set_deadline(GrpcDeadline(deadline.at - Clock::Real()->Now()));
   if (FitsMetadata(context_id)) context_.AddMetadata(kContextMetadata, std::string(context_id));
 }
 
@@ -45,8 +46,7 @@ bool Call::Wait() {
   bool ok = false;
   bool stop_polling = cancellation_ == nullptr;
   while (!stop_polling) {
-    const auto next =
-        queue_.AsyncNext(&tag, &ok, absl::ToChronoTime(absl::Now() + Cancellation::kCheckInterval));
+    const auto next = queue_.AsyncNext(&tag, &ok, GrpcDeadline(Cancellation::kCheckInterval));
     if (next == grpc::CompletionQueue::GOT_EVENT) return ok;
     stop_polling = cancellation_->cancelled();
     if (stop_polling) context_.TryCancel();

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "client/cpp/cancellation.h"
+#include "grpc/support/time.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/support/status.h"
@@ -26,6 +27,11 @@ struct Deadline {
   absl::Time at;  // of Clock::Real()
   absl::Duration timeout;
 };
+
+// Returns the time `from_now` as a deadline for gRPC, which adds the duration to its monotonic
+// clock. It would convert a time of day by the current difference of both clocks, which is another
+// one if the clock was set since the time was read.
+gpr_timespec GrpcDeadline(absl::Duration from_now);
 
 // Operations are started on queue() one at a time, and each is followed by Wait(), so that tags are
 // not needed. Thread-compatible.

@@ -8,7 +8,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/loopback.h"
 #include "client/cpp/connection_failure.h"
@@ -136,8 +135,7 @@ absl::Status Client::Connection::WaitUntilReady(absl::Time deadline,
     }
     if (now >= deadline || failure.code() != absl::StatusCode::kUnavailable) return failure;
     call_channel_->WaitForStateChange(
-        state,
-        absl::ToChronoTime(absl::Now() + std::min(deadline - now, Cancellation::kCheckInterval)));
+        state, GrpcDeadline(std::min(deadline - now, Cancellation::kCheckInterval)));
   }
 }
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "kernels/ops/mixture_head.h"
 
 namespace chorale::kernels {
@@ -66,7 +66,7 @@ double MixtureLogDensity(const MixtureView& mixture, double y) {
 
 double MixtureDraw(const MixtureView& mixture, double uniform, double normal) {
   const double threshold = uniform * TotalWeight(mixture);
-  absl::InlinedVector<int64_t, 32> order(mixture.components);
+  std::vector<int64_t> order(mixture.components);
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return mixture.mean[a] != mixture.mean[b] ? mixture.mean[a] < mixture.mean[b] : a < b;

@@ -1,5 +1,6 @@
 #include "server/tracing/span_exporter.h"
 
+#include <grpc/support/time.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
@@ -10,7 +11,6 @@
 #include <utility>
 
 #include "absl/random/random.h"
-#include "absl/time/clock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/telemetry/logging.h"
@@ -143,7 +143,8 @@ void SpanExporter::Send(const std::vector<Span>& batch) {
 
 SpanExporter::Outcome SpanExporter::Attempt(const Request& request) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.export_timeout));
+  context.set_deadline(
+      gpr_time_from_nanos(absl::ToInt64Nanoseconds(options_.export_timeout), GPR_TIMESPAN));
   {
     MutexLock lock(&mutex_);
     if (abandoned_) return {grpc::Status(grpc::StatusCode::CANCELLED, "the server has stopped")};

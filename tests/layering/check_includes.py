@@ -136,7 +136,7 @@ LIBRARIES = {
     'server/options': ('absl/', *POSIX),
     'server/process': ('absl/', 'grpc/', 'grpcpp/', 'spdlog/', *POSIX),
     'server/telemetry': ('absl/', 'grpc/', 'malloc.h', 'microhttpd.h', 'nlohmann/', 'prometheus/', 'spdlog/', *POSIX),
-    'client/cpp': ('absl/', 'csv.h', 'google/protobuf/', 'grpcpp/', 'netdb.h', 'openssl/', *POSIX),
+    'client/cpp': ('absl/', 'csv.h', 'google/protobuf/', 'grpc/', 'grpcpp/', 'netdb.h', 'openssl/', *POSIX),
     'client/cli': ('CLI/', 'absl/', 'nlohmann/', 'openssl/', *POSIX),
 }
 

@@ -114,9 +114,7 @@ def merge_warnings(answers: Iterable[tuple[DataWarning, ...]]) -> tuple[DataWarn
         if len(same) > 1 and count > 0:  # the message has the count of the first part
             message += f"; {count} cells in all rows together"
         result.append(
-            DataWarning(
-                message, first.reason, first.column, count, severity=first.severity
-            )
+            DataWarning(message, first.reason, first.column, count, severity=first.severity)
         )
     return tuple(result)
 
