@@ -65,7 +65,7 @@ def hold(client: Client, table: Table, target: str, model: str | None) -> Held:
             message, warnings = client._run(job, None)
             held = _held[key] = Held(Context(client, message, warnings))
         _forget_dropped()
-    tell((*table.warnings, *held.context.warnings), registered=True)
+    tell((*table.warnings, *held.context.warnings))
     return held
 
 
