@@ -19,12 +19,12 @@ using grpc::reflection::v1::ErrorResponse;
 using grpc::reflection::v1::ExtensionRequest;
 using grpc::reflection::v1::FileDescriptorResponse;
 using grpc::reflection::v1::ListServiceResponse;
-using Request = grpc::reflection::v1::ServerReflectionRequest;
-using Response = grpc::reflection::v1::ServerReflectionResponse;
+using ReflectionRequest = grpc::reflection::v1::ServerReflectionRequest;
+using ReflectionResponse = grpc::reflection::v1::ServerReflectionResponse;
 
 const pb::DescriptorPool& Pool() { return *pb::DescriptorPool::generated_pool(); }
 
-void SetNotFound(const std::string& name, Response* response) {
+void SetNotFound(const std::string& name, ReflectionResponse* response) {
   ErrorResponse* const error = response->mutable_error_response();
   error->set_error_code(static_cast<int>(absl::StatusCode::kNotFound));
   error->set_error_message(absl::StrCat("the server has no ", QuoteName(name)));
@@ -40,7 +40,8 @@ void AddFile(const pb::FileDescriptor& file, absl::flat_hash_set<std::string>* a
   for (int i = 0; i < file.dependency_count(); ++i) AddFile(*file.dependency(i), added, response);
 }
 
-void AnswerFile(const pb::FileDescriptor* file, const std::string& name, Response* response) {
+void AnswerFile(const pb::FileDescriptor* file, const std::string& name,
+                ReflectionResponse* response) {
   if (file == nullptr) {
     SetNotFound(name, response);
     return;
@@ -49,7 +50,7 @@ void AnswerFile(const pb::FileDescriptor* file, const std::string& name, Respons
   AddFile(*file, &added, response->mutable_file_descriptor_response());
 }
 
-void AnswerExtension(const ExtensionRequest& request, Response* response) {
+void AnswerExtension(const ExtensionRequest& request, ReflectionResponse* response) {
   const pb::Descriptor* const type = Pool().FindMessageTypeByName(request.containing_type());
   const pb::FieldDescriptor* const extension =
       type == nullptr ? nullptr : Pool().FindExtensionByNumber(type, request.extension_number());
@@ -57,7 +58,7 @@ void AnswerExtension(const ExtensionRequest& request, Response* response) {
              response);
 }
 
-void AnswerExtensionNumbers(const std::string& type_name, Response* response) {
+void AnswerExtensionNumbers(const std::string& type_name, ReflectionResponse* response) {
   const pb::Descriptor* const type = Pool().FindMessageTypeByName(type_name);
   if (type == nullptr) {
     SetNotFound(type_name, response);
@@ -83,29 +84,29 @@ void AnswerServices(ListServiceResponse* response) {
 
 }  // namespace
 
-Response AnswerReflection(const Request& request) {
-  Response response;
+ReflectionResponse AnswerReflection(const ReflectionRequest& request) {
+  ReflectionResponse response;
   response.set_valid_host(request.host());
   *response.mutable_original_request() = request;
   switch (request.message_request_case()) {
-    case Request::kFileByFilename:
+    case ReflectionRequest::kFileByFilename:
       AnswerFile(Pool().FindFileByName(request.file_by_filename()), request.file_by_filename(),
                  &response);
       break;
-    case Request::kFileContainingSymbol:
+    case ReflectionRequest::kFileContainingSymbol:
       AnswerFile(Pool().FindFileContainingSymbol(request.file_containing_symbol()),
                  request.file_containing_symbol(), &response);
       break;
-    case Request::kFileContainingExtension:
+    case ReflectionRequest::kFileContainingExtension:
       AnswerExtension(request.file_containing_extension(), &response);
       break;
-    case Request::kAllExtensionNumbersOfType:
+    case ReflectionRequest::kAllExtensionNumbersOfType:
       AnswerExtensionNumbers(request.all_extension_numbers_of_type(), &response);
       break;
-    case Request::kListServices:
+    case ReflectionRequest::kListServices:
       AnswerServices(response.mutable_list_services_response());
       break;
-    case Request::MESSAGE_REQUEST_NOT_SET:
+    case ReflectionRequest::MESSAGE_REQUEST_NOT_SET:
       ErrorResponse* const error = response.mutable_error_response();
       error->set_error_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
       error->set_error_message("message_request: must be set");
