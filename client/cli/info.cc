@@ -21,9 +21,10 @@ std::vector<std::string> FeatureNames(const v1::ServerInfo& info) {
   for (const int feature : info.features()) {
     // A newer server may have features without a name.
     if (!v1::ServerInfo::Feature_IsValid(feature)) continue;
-    const std::string& value =
+    absl::string_view name =
         v1::ServerInfo::Feature_Name(static_cast<v1::ServerInfo::Feature>(feature));
-    names.push_back(absl::AsciiStrToLower(absl::StripPrefix(value, "FEATURE_")));
+    absl::ConsumePrefix(&name, "FEATURE_");
+    names.push_back(absl::AsciiStrToLower(name));
   }
   return names;
 }
