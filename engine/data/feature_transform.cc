@@ -14,6 +14,7 @@
 #include "engine/data/category_dictionary.h"
 #include "engine/data/column_statistics.h"
 #include "engine/data/column_validation.h"
+#include "engine/data/training_limits.h"
 
 namespace chorale {
 namespace {
@@ -146,30 +147,14 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
   if (config.max_features > 0 && features - left_out > config.max_features) {
     return TooManyFeatures(features, left_out, config.max_features);
   }
-  transform.CompareWithTraining(static_cast<int64_t>(context.y.size()), features - left_out,
-                                config);
+  transform.training_note_.beyond_training =
+      BeyondTraining(static_cast<int64_t>(context.y.size()), features - left_out, config);
   RETURN_IF_ERROR(transform.FitSeason(context, config, known));
   for (int64_t i = 0; i < features; ++i) {
     RETURN_IF_ERROR(transform.CheckContextColumn(context.features.columns[i], i));
   }
   RETURN_IF_ERROR(transform.FitTarget(context, config.normalize_y));
   return transform;
-}
-
-void FeatureTransform::CompareWithTraining(int64_t rows, int64_t features,
-                                           const ModelConfig& config) {
-  const bool more_rows = config.trained_rows > 0 && rows > config.trained_rows;
-  const bool more_features = config.trained_features > 0 && features > config.trained_features;
-  if (!more_rows && !more_features) return;
-  training_note_.beyond_training =
-      absl::StrCat("the context has ", more_rows ? absl::StrCat(rows, " rows") : "",
-                   more_rows && more_features ? " and " : "",
-                   more_features ? absl::StrCat(features, " features") : "",
-                   "; the model was trained on tables of at most ",
-                   more_rows ? absl::StrCat(config.trained_rows, " rows") : "",
-                   more_rows && more_features ? " and " : "",
-                   more_features ? absl::StrCat(config.trained_features, " features") : "",
-                   ", so results may be less accurate");
 }
 
 absl::Status FeatureTransform::FitSeason(const Dataset& context, const ModelConfig& config,

@@ -143,8 +143,6 @@ class FeatureTransform {
   };
 
   static absl::StatusOr<ColumnTransform> FitColumn(const Column& column, Normalization normalize);
-  // `features`: without dropped columns.
-  void CompareWithTraining(int64_t rows, int64_t features, const ModelConfig& config);
   absl::Status CheckContextColumn(const Column& column, int64_t feature);
   absl::Status FitSeason(const Dataset& context, const ModelConfig& config,
                          const std::optional<KnownSeason>& known);

@@ -20,8 +20,8 @@ Mixtures MakeMixtures(int64_t rows, int64_t components);
 void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, int64_t row,
                 Mixtures* mixtures);
 
-// The cumulative probability of `y`, a value in the user's units, in [0, 1]. Accurate relative to
-// its size in the lower tail, and to 1 minus it in steps of float64 in the upper tail.
+// The cumulative probability of `y`, a value in the user's units, in [0, 1]. In the lower tail, its
+// relative error is small; in the upper tail, its absolute error is that of a float64 near 1.
 double CdfOf(const MixtureSpan& mixture, const FeatureTransform& transform, double y);
 
 // Copies of the mixtures of some rows, in the model's units.

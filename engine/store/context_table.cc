@@ -115,6 +115,10 @@ class Transaction {
 
 }  // namespace
 
+absl::Status NoContext(const std::string& name) {
+  return MakeError(ErrorReason::kContextNotFound, absl::StrCat("no context ", QuoteName(name)));
+}
+
 int64_t StoredContext::bytes() const {
   // For the numbers, and for the parts that a message adds to names: "contexts/", tags, lengths.
   constexpr int64_t kOthers = 256;
@@ -224,8 +228,7 @@ absl::StatusOr<StoredContext> ContextTable::Read(const std::string& tenant,
   query.Bind(tenant);
   query.Bind(name);
   ASSIGN_OR_RETURN(bool row, query.Step());
-  if (!row)
-    return MakeError(ErrorReason::kContextNotFound, absl::StrCat("no context ", QuoteName(name)));
+  if (!row) return NoContext(name);
   return CopyRow(query);
 }
 
@@ -279,8 +282,7 @@ absl::Status ContextTable::RemoveRows(const std::string& tenant, const std::stri
   context.Bind(tenant);
   context.Bind(name);
   ASSIGN_OR_RETURN(bool row, context.Step());
-  if (!row)
-    return MakeError(ErrorReason::kContextNotFound, absl::StrCat("no context ", QuoteName(name)));
+  if (!row) return NoContext(name);
   const std::string digest = context.Text(0);
   // Runs to its end: SQLite rejects a commit while a statement is running.
   RETURN_IF_ERROR(context.Run());

@@ -30,6 +30,9 @@ struct StoredContext {
 // Parses a stored record. Returns DataLoss, with the path of the database, if it is damaged.
 absl::StatusOr<ContextRecord> ParseContext(StoredContext stored, const std::string& path);
 
+// NotFound, with the reason CONTEXT_NOT_FOUND.
+absl::Status NoContext(const std::string& name);
+
 // Not thread-safe: the owner serialises all calls. A change is durable when its function has
 // returned OK.
 class ContextTable {

@@ -42,10 +42,6 @@ absl::Status ValidatePut(const ContextRecord& record, absl::string_view dataset)
   return absl::OkStatus();
 }
 
-absl::Status NoContext(const std::string& name) {
-  return MakeError(ErrorReason::kContextNotFound, absl::StrCat("no context ", QuoteName(name)));
-}
-
 }  // namespace
 
 // Keeps a dataset's file from being removed while a call uses it.

@@ -95,7 +95,9 @@ class ReasonCheckerFactory final : public grpc::experimental::ClientInterceptorF
   explicit ReasonCheckerFactory(UndocumentedReasons undocumented) : undocumented_(undocumented) {}
 
   grpc::experimental::Interceptor* CreateClientInterceptor(
-      grpc::experimental::ClientRpcInfo* /*info*/) override {
+      grpc::experimental::ClientRpcInfo* info) override {
+    // gRPC's own service has no reasons.
+    if (absl::StartsWith(info->method(), "/grpc.health.")) return nullptr;
     return new ReasonChecker(undocumented_);
   }
 

@@ -437,22 +437,6 @@ TEST(FeatureTransformTest, OnlyFeaturesThatTheModelSeesCountAgainstItsMaximum) {
                                           "empty, and are dropped; the model takes 1"));
 }
 
-TEST(FeatureTransformTest, WarnsOfContextsBeyondTheTraining) {
-  ModelConfig config = Config(Normalization::kZScore);
-  config.trained_rows = 4;
-  config.trained_features = 2;
-  EXPECT_TRUE(FeatureTransform::Fit(Context(), config)->training_note().empty());
-  config.trained_rows = 3;
-  absl::StatusOr<FeatureTransform> transform = FeatureTransform::Fit(Context(), config);
-  EXPECT_EQ(transform->training_note().beyond_training,
-            "the context has 4 rows; the model was trained on tables of at most 3 rows, so results "
-            "may be less accurate");
-  config.trained_features = 1;
-  EXPECT_THAT(FeatureTransform::Fit(Context(), config)->training_note().beyond_training,
-              HasSubstr("4 rows and 2 features; the model was trained on tables of at most 3 rows "
-                        "and 1 features"));
-}
-
 TEST(FeatureTransformTest, WhatNumbersMeanChangesNoBit) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 100; ++i) {
