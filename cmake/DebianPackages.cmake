@@ -1,6 +1,7 @@
 # Debian packages, by CPack: `ninja deb` makes, in the build's folder `packages`,
 #
-#   chorale_VERSION_ARCH.deb         server, client, default model, systemd units, manual pages
+#   chorale_VERSION_ARCH.deb         server, client, default model, descriptor set of the API, systemd
+#                                    units, manual pages
 #   chorale-cuda_VERSION_ARCH.deb    the GPU backend, where it is built
 
 # What only a package of the distribution holds; `cmake --install` leaves it out.
@@ -11,12 +12,18 @@ endfunction()
 set(MAN ${CMAKE_BINARY_DIR}/man)
 set(DEBIAN ${CMAKE_SOURCE_DIR}/deploy/debian)
 set(ENVOY ${CMAKE_SOURCE_DIR}/deploy/envoy)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/debian)
 chorale_install_for_debian(FILES ${DEBIAN}/chorale.service ${DEBIAN}/chorale-edge.service
   DESTINATION lib/systemd/system)
 chorale_install_for_debian(FILES ${DEBIAN}/server.yaml DESTINATION /etc/chorale)
 chorale_install_for_debian(PROGRAMS ${ENVOY}/run.sh DESTINATION bin RENAME chorale-edge)
 chorale_install_for_debian(FILES ${ENVOY}/envoy.yaml ${ENVOY}/one_server.yaml
   ${DEBIAN}/certificate.yaml DESTINATION /etc/chorale/envoy)
+# The descriptor set is no configuration: Envoy's folder has a link to it.
+file(CREATE_LINK ../../../usr/share/chorale/chorale.binpb ${CMAKE_BINARY_DIR}/debian/chorale.binpb
+  SYMBOLIC)
+chorale_install_for_debian(FILES ${CMAKE_BINARY_DIR}/debian/chorale.binpb
+  DESTINATION /etc/chorale/envoy)
 chorale_install_for_debian(FILES ${ENVOY}/README.md DESTINATION share/doc/chorale RENAME envoy.md)
 chorale_install_for_debian(FILES ${DEBIAN}/copyright DESTINATION share/doc/chorale)
 chorale_install_for_debian(FILES ${MAN}/chorale.1.gz DESTINATION share/man/man1)

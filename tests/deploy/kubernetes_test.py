@@ -231,9 +231,10 @@ class EnvoyTest(unittest.TestCase):
         ((workload, envoy),) = build.envoys()
         with tempfile.TemporaryDirectory() as folder:
             files = mounted_files(build, workload, envoy)
-            for path, text in files.items():
+            for path, content in files.items():
                 file = pathlib.Path(folder) / pathlib.PurePath(path).name
-                file.write_text(change(text), encoding='utf-8')
+                file.write_bytes(change(content.decode()).encode() if file.suffix == '.yaml' else
+                                 content)
             return subprocess.run(
                 [program, '--mode', 'validate', '--log-level', 'error', *envoy['args']],
                 cwd=folder, capture_output=True, text=True, check=False, timeout=120)

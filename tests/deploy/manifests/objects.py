@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import functools
 import json
@@ -148,15 +149,17 @@ def container_ports(workload: Object) -> dict[str, int]:
             for one in containers(workload) for port in one['ports']}
 
 
-def mounted_files(build: Build, workload: Object, seen_by: Object) -> dict[str, str]:
-    """Paths and texts of the files that one of its containers sees of ConfigMaps."""
+def mounted_files(build: Build, workload: Object, seen_by: Object) -> dict[str, bytes]:
+    """Paths and contents of the files that one of its containers sees of ConfigMaps."""
     volumes = {volume['name']: volume for volume in pod(workload).get('volumes', [])}
     files = {}
     for mount in seen_by['volumeMounts']:
         source = volumes.get(mount['name'], {}).get('configMap')
         config_map = source and build.find('ConfigMap', source['name'])
         for key, text in (config_map or {}).get('data', {}).items():
-            files[f'{mount["mountPath"]}/{key}'] = text
+            files[f'{mount["mountPath"]}/{key}'] = text.encode()
+        for key, text in (config_map or {}).get('binaryData', {}).items():
+            files[f'{mount["mountPath"]}/{key}'] = base64.b64decode(text)
     return files
 
 

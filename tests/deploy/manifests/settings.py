@@ -25,7 +25,7 @@ def config_text(build: Build) -> str:
     files = mounted_files(build, build.server(), container(build.server()))
     if path not in files:
         raise LookupError(f'no ConfigMap is mounted as {path}')
-    return files[path]
+    return files[path].decode()
 
 
 def config(build: Build) -> dict[str, Any]:
