@@ -29,7 +29,7 @@
 #               environment of its own (build/wheels_python)
 #   image       (--full only) the container images, built and run. Needs root
 #   packages    (--full only) the Debian packages, through their life. Needs root
-#   envoy       (--full only) servers behind Envoy: restarts, floods, calls of a browser
+#   envoy       (--full only) servers behind Envoy: restarts, floods, calls of a browser, JSON
 #   monitoring  (--full only) Prometheus and Alertmanager beside servers under load, and drills
 #   docs        (--full only) the documentation's site, and the bill of materials
 #   resilience  (--full only) what tests/resilience does to a server, in the short form; an environment
@@ -402,6 +402,7 @@ stage_deploy() {
   get_programs
   test_deploy 'Kubernetes manifests' 600 tests/deploy/kubernetes_test.py --verbose
   test_deploy 'configuration files' 300 tests/deploy/configuration_test.py --verbose
+  test_deploy 'descriptor set of the API' 100 tests/deploy/descriptors_test.py --verbose
   test_deploy 'compose file' 100 tests/deploy/compose_test.py --verbose
   test_deploy 'alerts, dashboards and runbook' 600 tests/deploy/observability_test.py --verbose
 }
@@ -492,6 +493,8 @@ stage_envoy() {
   build release chorale-server chorale || return 0
   environment deploy_python tests/deploy/requirements.txt || return 0
   test_deploy 'Envoy in front of servers' 600 tests/deploy/edge_test.py
+  test_deploy 'JSON through Envoy' 300 tests/deploy/json_test.py
+  test_deploy 'JSON, what Envoy itself does' 100 tests/deploy/json_proxy_test.py
   check 'floods behind Envoy' env PYTHONDONTWRITEBYTECODE=1 timeout 300 "${python}" \
     tests/resilience/floods.py --envoy "${python%/*}/envoy" \
     --server_flag=--memory_limit_mib=500 --server_flag=--registration_memory_mib=64 \

@@ -11,6 +11,7 @@ from manifests.settings import Settings
 from manifests.sources import Sources
 
 CONTEXT_HEADER = 'chorale-context'
+JSON_PATH_HEADER = 'x-envoy-original-path'
 # Places on the ring for each replica, as deploy/move_contexts.py and deploy/envoy reckon.
 PLACES = 1024
 # What may differ from deploy/envoy/servers.yaml.
@@ -44,10 +45,13 @@ class Gateway:
     def _load(self, path: str) -> dict[str, Any]:
         return load_yaml(self.text(path))
 
-    def text(self, path: str) -> str:
+    def content(self, path: str) -> bytes:
         """The file that Envoy finds at a path, perhaps relative to its working folder."""
         return self.files[path if path.startswith('/') else
                           f'{self.folder}/{path.removeprefix("./")}']
+
+    def text(self, path: str) -> str:
+        return self.content(path).decode()
 
     def http(self, listener: str) -> dict[str, Any]:
         """The connection manager, the last of the listener's network filters."""
@@ -142,8 +146,10 @@ def routes(build: Build, sources: Sources) -> Iterator[str]:
             hashed.add(route['match'].get('prefix'))
             headers = [policy.get('header', {}).get('header_name')
                        for policy in action.get('hash_policy', [])]
-            if headers != [CONTEXT_HEADER]:
-                yield f'{route["match"]} is hashed by {headers}, the clients set {CONTEXT_HEADER}'
+            from_json = JSON_PATH_HEADER in {header['name'] for header in route['match']['headers']}
+            expected = JSON_PATH_HEADER if from_json else CONTEXT_HEADER
+            if headers != [expected]:
+                yield f'{route["match"]} is hashed by {headers}, not by {expected}'
             if action.get('timeout') != '0s':
                 yield f'{route["match"]} is cut off after {action.get("timeout", "15s")}'
         yield from (f'calls of {service} about a context have no route'
@@ -151,6 +157,17 @@ def routes(build: Build, sources: Sources) -> Iterator[str]:
         filters = [named['name'] for named in gateway.http('edge')['http_filters']]
         if 'envoy.filters.http.grpc_web' not in filters:
             yield 'the gateway does not translate gRPC-Web'
+
+
+def json(build: Build, sources: Sources) -> Iterator[str]:
+    """Envoy converts JSON to calls of each service, by the descriptor set of the sources."""
+    for gateway in envoys(build):
+        found = {named['name']: named for named in gateway.http('edge')['http_filters']}
+        transcoder = found['envoy.filters.http.grpc_json_transcoder']['typed_config']
+        if not sources.grpc_services <= set(transcoder['services']):
+            yield f'JSON is converted for {transcoder["services"]} only'
+        if gateway.content(transcoder['proto_descriptor']) != sources.descriptors:
+            yield f'{transcoder["proto_descriptor"]} is not that of deploy/envoy'
 
 
 def ring(build: Build, _: Sources) -> Iterator[str]:
@@ -271,6 +288,6 @@ def heap(build: Build, _: Sources) -> Iterator[str]:
             yield f'the gateway is killed at {limit:.0f} bytes; it turns calls away at {size}'
 
 
-CHECKS = (listeners, answered_probes, starts_with_the_whole_ring, routes, ring,
+CHECKS = (listeners, answered_probes, starts_with_the_whole_ring, routes, json, ring,
           sidecar_calls_its_server, replicas_stay_on_the_ring, clusters_are_the_general_ones,
           any_server_is_ready, certificate, heap)

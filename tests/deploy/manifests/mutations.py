@@ -319,6 +319,8 @@ GATEWAY = [
              text(*_ENVOY, 'cluster: contexts\n                  timeout: 0s',
                   'cluster: contexts')),
     Mutation('routes', 'gRPC-Web', text(*_ENVOY, 'envoy.filters.http.grpc_web', 'grpc_stats')),
+    Mutation('json', 'is converted for', text(*_ENVOY, '[chorale.v1.Chorale, ', '[')),
+    Mutation('json', 'is not that of deploy/envoy', source(descriptors=b'')),
     Mutation('ring', 'not spread by a ring', text(*_SERVERS, 'RING_HASH', 'ROUND_ROBIN')),
     Mutation('ring', 'depends on its address',
              text(*_SERVERS, 'use_hostname_for_hashing: true', 'use_hostname_for_hashing: false')),

