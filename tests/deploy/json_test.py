@@ -79,6 +79,10 @@ class ServersTest(TestCase):
         self.same(self.call('GET', '/v1/models'), listed)
         self.same(self.call('GET', f'/v1/{listed.models[0].name}'), listed.models[0])
 
+    def test_server_info(self):
+        self.same(self.call('GET', '/v1/serverInfo'),
+                  self.stub.GetServerInfo(pb.GetServerInfoRequest()))
+
     def test_health(self):
         for query in ('', '?service=readiness', '?service=chorale.v1.Chorale'):
             self.assertEqual(json.loads(self.call('GET', f'/v1/health{query}')),
