@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "absl/time/clock.h"
+
 namespace chorale {
 namespace {
 
@@ -15,6 +17,8 @@ class RealClock final : public Clock {
     return absl::UnixEpoch() +
            absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
   }
+
+  absl::Time TimeOfDay() const override { return absl::Now(); }
 
   void WaitUntil(absl::Time time, CondVar* changed, Mutex* mutex) const override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

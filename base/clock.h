@@ -1,4 +1,4 @@
-// The clock for waits, deadlines and durations.
+// The clock for waits, deadlines and durations, and the time of day.
 #ifndef CHORALE_BASE_CLOCK_H_
 #define CHORALE_BASE_CLOCK_H_
 
@@ -8,7 +8,7 @@
 
 namespace chorale {
 
-// Changes of the time of day do not affect it: its epoch is arbitrary. Compare a time only with
+// Changes of the time of day do not affect Now: its epoch is arbitrary. Compare a time only with
 // other times of the same clock. A test can replace the clock to skip a wait.
 //
 // Thread-safe.
@@ -20,6 +20,9 @@ class Clock {
   static const Clock* Real();
 
   virtual absl::Time Now() const = 0;
+  // The time of day, which an operator may set: only for times that outlive the process or that
+  // users see.
+  virtual absl::Time TimeOfDay() const = 0;
 
   // Waits until `changed` is notified or until `time`. May wake earlier: wait in a loop that checks
   // the condition and the time.

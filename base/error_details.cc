@@ -31,6 +31,7 @@ constexpr ReasonEntry kReasons[] = {
     {"CONTEXT_NOT_FOUND", absl::StatusCode::kNotFound},
     {"MODEL_NOT_FOUND", absl::StatusCode::kNotFound},
     {"CONTEXT_EXISTS", absl::StatusCode::kAlreadyExists},
+    {"ETAG_MISMATCH", absl::StatusCode::kAborted},
     {"MODEL_NOT_SERVED", absl::StatusCode::kFailedPrecondition},
     {"SOURCE_CHANGED", absl::StatusCode::kFailedPrecondition},
     {"CONTEXT_TOO_LARGE", absl::StatusCode::kFailedPrecondition},

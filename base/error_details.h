@@ -23,6 +23,8 @@ enum class ErrorReason {
   kModelNotFound,
   // AlreadyExists
   kContextExists,
+  // Aborted
+  kEtagMismatch,
   // FailedPrecondition
   kModelNotServed,
   kSourceChanged,

@@ -42,7 +42,7 @@ except ImportError:  # --help works without it
 
 # The identity of contexts.db (engine/store/context_table.cc).
 APPLICATION_ID = 0x43484F52
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 PLACES = 1024
 
 
@@ -196,6 +196,9 @@ def copy_from(source: pathlib.Path, target: pathlib.Path, ring: Ring, server: st
                 ' WHERE tenant = ? AND digest = ?', (tenant, digest))
             database.execute(
                 'INSERT INTO main.contexts SELECT * FROM source.contexts'
+                ' WHERE tenant = ? AND name = ?', (tenant, name))
+            database.execute(
+                'INSERT INTO main.summaries SELECT * FROM source.summaries'
                 ' WHERE tenant = ? AND name = ?', (tenant, name))
             copied += 1
         database.execute('COMMIT')

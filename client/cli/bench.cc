@@ -126,7 +126,7 @@ absl::Status DeleteContexts(const BenchLoad& load, const Registrations& registra
     const std::string& id = load.contexts[context];
     // Stop if the server does not respond, or on a second Ctrl-C.
     if (failed < kMostFailedDeletions) {
-      const absl::Status deleted = client->DeleteContext(id, environment.cleanup_call());
+      const absl::Status deleted = client->DeleteContext(id, {}, environment.cleanup_call());
       if (deleted.ok() || absl::IsNotFound(deleted)) {
         failed = 0;
         continue;

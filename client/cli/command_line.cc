@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "base/normal_text.h"
 #include "base/status_macros.h"
 
@@ -138,6 +139,18 @@ v1::Source SourceOf(const v1::Context& context) {
 absl::string_view PrefixOf(v1::Warning::Severity severity) {
   if (severity == v1::Warning::SEVERITY_INFO) return "note: ";
   return severity == v1::Warning::SEVERITY_WARNING ? "warning: " : "";
+}
+
+double SecondsOf(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) + 1e-9 * duration.nanos();
+}
+
+std::string EstimateText(const v1::Estimate& estimate) {
+  const std::string bytes = absl::StrCat(estimate.device_bytes(), " bytes of device memory");
+  if (!estimate.has_duration()) return bytes;
+  const absl::Duration time = absl::Seconds(SecondsOf(estimate.duration()));
+  return absl::StrCat(bytes, ", about ",
+                      absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(1))));
 }
 
 std::string IdOf(const std::string& name) { return name.substr(name.rfind('/') + 1); }

@@ -97,6 +97,11 @@ void NoteWarnings(const Warnings& warnings, const Environment& environment) {
   }
 }
 
+double SecondsOf(const google::protobuf::Duration& duration);
+
+// The cost of work for people: "12345 bytes of device memory, about 1.5 s".
+std::string EstimateText(const v1::Estimate& estimate);
+
 // The id in a resource name: "contexts/houses" -> "houses".
 std::string IdOf(const std::string& name);
 

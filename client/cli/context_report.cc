@@ -1,6 +1,8 @@
 #include "client/cli/context_report.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -8,15 +10,31 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "client/cli/command_line.h"
+#include "client/cli/printable.h"
 #include "client/cpp/data_frame.h"
 #include "client/cpp/table_codec.h"
 
 namespace chorale::client {
 namespace {
 
-std::string Created(const v1::Context& context) {
-  const absl::Time time = absl::FromUnixSeconds(context.create_time().seconds());
+std::string TimeText(const google::protobuf::Timestamp& timestamp) {
+  const absl::Time time = absl::FromUnixSeconds(timestamp.seconds());
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
+
+std::string Created(const v1::Context& context) { return TimeText(context.create_time()); }
+
+std::string LastUsed(const v1::Context& context) {
+  return context.has_last_use_time() ? TimeText(context.last_use_time()) : "";
+}
+
+std::string Expires(const v1::Context& context) {
+  return context.has_expire_time() ? TimeText(context.expire_time()) : "";
+}
+
+// Sorted by key, unlike the labels in the message.
+std::map<std::string, std::string> LabelsOf(const v1::Context& context) {
+  return {context.labels().begin(), context.labels().end()};
 }
 
 // A value of an enum without the prefix of its enum, in lower case.
@@ -89,6 +107,12 @@ nlohmann::ordered_json Json(const v1::Context& context) {
           {"resident_bytes", context.resident_bytes()},
           {"dataset_bytes", context.dataset_bytes()},
           {"created", Created(context)},
+          {"updated", TimeText(context.update_time())},
+          {"last_used", LastUsed(context)},
+          {"expires", Expires(context)},
+          {"description", context.description()},
+          {"labels", LabelsOf(context)},
+          {"etag", context.etag()},
           {"digest", context.digest()},
           {"clipped_targets", context.clipped_target_count()},
           {"features", std::move(features)}};
@@ -116,6 +140,14 @@ absl::Status WriteContext(const v1::Context& context, Environment* environment) 
     report.Finish();
     if (format != Format::kTable) return;
     out << "\ndigest: " << context.digest() << "\n";
+    if (!context.description().empty()) {
+      out << "description: " << Printable(context.description()) << "\n";
+    }
+    for (const auto& [key, value] : LabelsOf(context)) {
+      out << "label: " << key << "=" << Printable(value) << "\n";
+    }
+    if (context.has_last_use_time()) out << "last used: " << LastUsed(context) << "\n";
+    if (context.has_expire_time()) out << "expires: " << Expires(context) << "\n";
     if (context.clipped_target_count() > 0) {
       out << "target values far from the others: " << context.clipped_target_count() << "\n";
     }

@@ -12,6 +12,11 @@ struct NameArgument {
   std::string name;
 };
 
+struct RemoveArguments {
+  std::string name;
+  DeleteOptions options;
+};
+
 absl::Status RunList(const NoArguments&, Environment* environment) {
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   ASSIGN_OR_RETURN(std::vector<v1::Context> contexts, client->ListContexts(environment->call()));
@@ -24,9 +29,10 @@ absl::Status RunShow(const NameArgument& arguments, Environment* environment) {
   return WriteContext(context, environment);
 }
 
-absl::Status RunRemove(const NameArgument& arguments, Environment* environment) {
+absl::Status RunRemove(const RemoveArguments& arguments, Environment* environment) {
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
-  absl::Status status = client->DeleteContext(arguments.name, environment->call());
+  absl::Status status =
+      client->DeleteContext(arguments.name, arguments.options, environment->call());
   if (status.ok()) environment->Note(absl::StrCat("context '", arguments.name, "' was deleted"));
   return status;
 }
@@ -50,7 +56,12 @@ void AddNamed(CLI::App* app, Environment* environment, const std::string& name,
 void AddContextCommands(CLI::App* app, Environment* environment) {
   AddCommand(app, environment, "ls", "List contexts", std::make_shared<NoArguments>(), RunList);
   AddNamed(app, environment, "show", "Show a context and its features", RunShow);
-  AddNamed(app, environment, "rm", "Delete a context", RunRemove);
+  auto remove = std::make_shared<RemoveArguments>();
+  CLI::App* command = AddCommand(app, environment, "rm", "Delete a context", remove, RunRemove);
+  command->add_option("NAME", remove->name, "Name of the context")->required();
+  command->add_option("--etag", remove->options.etag, "Etag that the context must have [any]");
+  command->add_flag("--allow-missing", remove->options.allow_missing,
+                    "Succeed if there is no such context");
   AddNamed(app, environment, "warm", "Make a context resident, so that the next call does not wait",
            RunWarm);
 }

@@ -1,5 +1,6 @@
 // chorale register
 #include <iostream>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -33,6 +34,12 @@ struct RegisterArguments {
   std::vector<std::string> missing;
   bool no_seasons = false;
   bool drop_missing_targets = false;
+  bool validate_only = false;
+  std::string description;
+  std::vector<std::string> labels;
+  double expire_days = 0;
+  bool replace = false;
+  std::string etag;
 };
 
 // A table that is ready to be registered.
@@ -139,7 +146,7 @@ absl::StatusOr<Registrable> LoadTable(const RegisterArguments& arguments,
 // Returns the error for a rejected table or name, with the option that corrects it.
 absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
   constexpr absl::string_view kColumns = "rows.columns";
-  constexpr absl::string_view kName = "header.context_id";
+  constexpr absl::string_view kName = "spec.context_id";
   for (const std::string& field : RefusedFields(refusal)) {
     if (field == kName) {
       return absl::Status(refusal.code(),
@@ -164,9 +171,24 @@ absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
   return refusal;
 }
 
+// InvalidArgument if a label is not KEY=VALUE.
+absl::StatusOr<std::map<std::string, std::string>> ParseLabels(
+    const std::vector<std::string>& arguments) {
+  std::map<std::string, std::string> labels;
+  for (const std::string& argument : arguments) {
+    const size_t equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--label: ", argument, ", must be KEY=VALUE"));
+    }
+    labels[argument.substr(0, equals)] = argument.substr(equals + 1);
+  }
+  return labels;
+}
+
 absl::Status RunRegister(const RegisterArguments& arguments, Environment* environment) {
   const std::string id = arguments.name.empty() ? IdFromFile(arguments.file) : arguments.name;
   if (id.empty()) return absl::InvalidArgumentError("the context has no name: set --name");
+  ASSIGN_OR_RETURN(auto labels, ParseLabels(arguments.labels));
   ASSIGN_OR_RETURN(Registrable loaded, LoadTable(arguments, *environment));
   const DataFrame& table = loaded.table;
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
@@ -178,15 +200,29 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
                                       : RegisterOptions::Seasons::kSought,
       .missing_targets = arguments.drop_missing_targets ? RegisterOptions::MissingTargets::kDrop
                                                         : RegisterOptions::MissingTargets::kReject,
+      .validate_only = arguments.validate_only,
+      .description = arguments.description,
+      .labels = std::move(labels),
+      .ttl = arguments.expire_days > 0 ? absl::Hours(24 * arguments.expire_days)
+                                       : absl::InfiniteDuration(),
+      .replace = arguments.replace,
+      .etag = arguments.etag,
       .on_progress = [&progress](int64_t rows) { progress.Update(rows); },
   };
   absl::StatusOr<Registration> registration =
       client->RegisterContext(id, table, options, environment->call());
   if (!registration.ok()) return WithWayOut(registration.status(), table);
   if (registration->already_registered) {
-    environment->Note(absl::StrCat("context '", id, "' already has this content: nothing changed"));
+    environment->Note(absl::StrCat("context '", id, "' already has this content"));
+  }
+  if (registration->replaced) {
+    environment->Note(absl::StrCat("the content of context '", id, "' was replaced"));
   }
   NoteWarnings(registration->warnings, *environment);
+  if (arguments.validate_only) {
+    environment->Note(absl::StrCat("the table is valid and was not registered; encoding it needs ",
+                                   EstimateText(registration->estimate)));
+  }
   return WriteContext(registration->context, environment);
 }
 
@@ -220,6 +256,27 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
                     "Do not search for a season of the target");
   command->add_flag("--drop-missing-targets", arguments->drop_missing_targets,
                     "Drop rows whose target is missing, instead of rejecting the table");
+  command->add_option("--description", arguments->description, "Description of the context")
+      ->type_name("TEXT");
+  command->add_option("--label", arguments->labels, "Label of the context. May be repeated")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--expire-days", arguments->expire_days,
+                   "Days after which the server may delete the context [never]")
+      ->check(CLI::Range(1e-4, 36500.0))
+      ->type_name("DAYS");
+  command->add_flag("--replace", arguments->replace,
+                    "Replace a context of this name that has other content");
+  command
+      ->add_option("--etag", arguments->etag,
+                   "With --replace: etag that the context must have, as 'chorale show "
+                   "--format=json' prints it [any]")
+      ->type_name("ETAG");
+  command->add_flag("--validate-only", arguments->validate_only,
+                    "Validate the table without registering it, and show the context that would "
+                    "be registered");
   command->footer(
       "The non-missing cells of a column determine its type: numeric if all are finite numbers,\n"
       "boolean if all are true or false, date if all are like 2024-01-31, 2024-01 or\n"

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
+#include "client/cli/report.h"
 #include "client/cli/sample_report.h"
 
 namespace chorale::client {
@@ -23,6 +24,7 @@ struct SampleArguments {
   bool wrap = false;
   bool no_snap = false;
   bool summary = false;
+  bool validate_only = false;
 };
 
 SampleOptions ToOptions(const SampleArguments& arguments) {
@@ -74,6 +76,17 @@ void WriteDrawn(const Samples& samples, const SampleTitle& title, const Environm
       file.ok() ? absl::StrCat("written to ", *file) : std::string(file.status().message())));
 }
 
+absl::Status WriteEstimate(const v1::Estimate& estimate, const Environment& environment) {
+  return environment.Write([&](std::ostream& out) {
+    ReportWriter report({"device_bytes", "seconds"},
+                        environment.format(Environment::Readers::kPeople), &out);
+    std::vector<Cell> cells = {Bytes{estimate.device_bytes()}, Cell()};
+    if (estimate.has_duration()) cells.back() = SecondsOf(estimate.duration());
+    report.Add(cells);
+    report.Finish();
+  });
+}
+
 absl::Status RunSample(const SampleArguments& arguments, Environment* environment) {
   const TargetColumn target = arguments.summary ? TargetColumn::kUsed : TargetColumn::kUnused;
   ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, target, environment));
@@ -81,6 +94,13 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   SampleOptions options = ToOptions(arguments);
   options.expected_source = SourceOf(rows.context);
+  if (arguments.validate_only) {
+    ASSIGN_OR_RETURN(const v1::SampleSummary summary,
+                     client->ValidateSample(arguments.rows.context, rows.features, options,
+                                            environment->call()));
+    NoteWarnings(summary.warnings(), *environment);
+    return WriteEstimate(summary.estimate(), *environment);
+  }
   absl::StatusOr<Samples> samples;
   std::optional<Samples> drawn;
   options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
@@ -141,6 +161,9 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       "--summary", arguments->summary,
       "Write a summary instead of the samples: statistics of each row, and joint statistics. If "
       "ROWS has the target column, compare the samples with its values");
+  command->add_flag("--validate-only", arguments->validate_only,
+                    "Validate the call without drawing samples, and write the device memory and "
+                    "the estimated time that it needs");
   command->footer(
       "Writes a line for each path and row, both numbered from 0, with the value in the target's\n"
       "units. The JSON format is an object with arrays [paths][rows].\n\n"

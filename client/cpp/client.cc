@@ -18,7 +18,7 @@ constexpr int64_t kMaxChunkBytes = 512 << 10;
 constexpr int64_t kMaxChunkRows = 1 << 16;
 constexpr int kPageSize = 1000;
 
-// One attempt of a registration: its stream from header to response.
+// One attempt of a registration: its stream from the spec to the response.
 class Upload {
  public:
   Upload(v1::Chorale::Stub* stub, absl::string_view context_id, const Deadline& deadline,
@@ -123,24 +123,35 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
                                                      const RegisterOptions& options,
                                                      const CallOptions& call) {
   RETURN_IF_ERROR(CheckRegistration(table, options));
-  v1::RegisterContextRequest header;
-  header.mutable_header()->set_context_id(id);
-  header.mutable_header()->set_target_column(options.target_column);
-  header.mutable_header()->set_row_count(table.row_count());
+  v1::RegisterContextRequest first;
+  v1::ContextSpec& spec = *first.mutable_spec();
+  spec.set_context_id(id);
+  spec.set_target_column(options.target_column);
+  spec.set_row_count(table.row_count());
   if (options.seasons == RegisterOptions::Seasons::kNotSought) {
-    header.mutable_header()->set_seasons(v1::RegisterContextHeader::SEASONS_OFF);
+    spec.set_seasons(v1::ContextSpec::SEASONS_OFF);
+  }
+  spec.set_validate_only(options.validate_only);
+  spec.set_replace(options.replace);
+  spec.set_etag(options.etag);
+  spec.set_description(options.description);
+  spec.mutable_labels()->insert(options.labels.begin(), options.labels.end());
+  if (options.ttl != absl::InfiniteDuration()) {
+    absl::Duration rest;
+    spec.mutable_ttl()->set_seconds(absl::IDivDuration(options.ttl, absl::Seconds(1), &rest));
+    spec.mutable_ttl()->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
   }
   if (options.missing_targets == RegisterOptions::MissingTargets::kDrop) {
-    header.mutable_header()->set_missing_targets(v1::RegisterContextHeader::MISSING_TARGETS_DROP);
+    spec.set_missing_targets(v1::ContextSpec::MISSING_TARGETS_DROP);
   }
   if (!options.model.empty()) {
-    header.mutable_header()->set_model(absl::StrCat("models/", options.model));
+    spec.set_model(absl::StrCat("models/", options.model));
   }
   const std::vector<RowRange> chunks = SplitRows(table, kMaxChunkBytes, kMaxChunkRows);
   Registration registration;
   absl::Status status = Run(call, [&](const Deadline& deadline) {
     Upload upload(connection_->calls(), id, deadline, call.cancellation);
-    bool open = upload.Write(header);
+    bool open = upload.Write(first);
     for (size_t i = 0; open && i < chunks.size(); ++i) {
       v1::RegisterContextRequest message;
       *message.mutable_rows() = EncodeRows(table, chunks[i], TableUse::kRegister);
@@ -151,6 +162,8 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
     if (end.ok()) {
       registration.context = std::move(*upload.response()->mutable_context());
       registration.already_registered = upload.response()->already_registered();
+      registration.replaced = upload.response()->replaced();
+      registration.estimate = upload.response()->estimate();
       registration.warnings.assign(upload.response()->warnings().begin(),
                                    upload.response()->warnings().end());
     }
@@ -184,13 +197,20 @@ absl::StatusOr<v1::Context> Client::WarmContext(const std::string& id, const Cal
   return context;
 }
 
-absl::Status Client::DeleteContext(const std::string& id, const CallOptions& call) {
+absl::Status Client::DeleteContext(const std::string& id, const DeleteOptions& options,
+                                   const CallOptions& call) {
   v1::DeleteContextRequest request;
   request.set_name(ContextName(id));
-  google::protobuf::Empty nothing;
+  request.set_etag(options.etag);
+  request.set_allow_missing(options.allow_missing);
+  const auto attempt = [&](const Deadline& deadline) {
+    google::protobuf::Empty nothing;
+    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext, request,
+                     id, deadline, call.cancellation, &nothing);
+  };
+  if (options.allow_missing) return Run(call, attempt);
   // Not retried: if only the response was lost, the second attempt would return NotFound.
-  return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncDeleteContext, request, id,
-                   Deadline::After(TimeoutOf(call)), call.cancellation, &nothing);
+  return attempt(Deadline::After(TimeoutOf(call)));
 }
 
 template <typename Item, typename Request, typename Response, typename Start>

@@ -23,6 +23,7 @@
 #define CHORALE_CLIENT_CPP_CLIENT_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,8 +55,8 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
   // The timeout of calls that do not set a timeout.
   absl::Duration call_timeout = absl::Minutes(5);
-  // The retry policy of idempotent calls, which are all calls except DeleteContext. A sampling
-  // stream is retried only if no block was delivered.
+  // The retry policy of idempotent calls, which are all calls except DeleteContext without
+  // allow_missing. A sampling stream is retried only if no block was delivered.
   RetryPolicy retry = {};
   std::optional<TlsOptions> tls = {};  // nullopt: no encryption
   // The bearer token that is sent with each call; empty: no token. Without encryption, the client
@@ -80,6 +81,19 @@ struct RegisterOptions {
   enum class Seasons { kSought, kNotSought } seasons = Seasons::kSought;
   // How the server handles rows without a target value. Dropped rows get a warning.
   enum class MissingTargets { kReject, kDrop } missing_targets = MissingTargets::kReject;
+  // Whether the server only validates the registration: it stores nothing, and returns the context
+  // that it would create.
+  bool validate_only = false;
+  // Not part of the content; see v1::ContextSpec. If the content is registered already, those that
+  // are set replace the context's.
+  std::string description = {};
+  std::map<std::string, std::string> labels = {};
+  // The time after which the server may delete the context; infinite: never.
+  absl::Duration ttl = absl::InfiniteDuration();
+  // Whether to replace a context of this id that has other content or another model, and the
+  // details above; and the etag that it must have (Aborted otherwise). Empty: any.
+  bool replace = false;
+  std::string etag = {};
   // Called with the number of rows sent so far; may be empty.
   std::function<void(int64_t rows)> on_progress = nullptr;
 };
@@ -154,10 +168,17 @@ struct LogDensities {
   std::vector<v1::Warning> warnings;
 };
 
+struct DeleteOptions {
+  std::string etag = {};       // that the context must have (Aborted otherwise); empty: any
+  bool allow_missing = false;  // a context that does not exist is no error
+};
+
 struct Registration {
   v1::Context context;
   bool already_registered = false;  // the same content was registered under this name before
   std::vector<v1::Warning> warnings;
+  bool replaced = false;  // other content or another model was replaced
+  v1::Estimate estimate;  // of encoding the context; only with validate_only
 };
 
 // Thread-safe. Sampling streams use a separate connection, so that a slow reader does not block
@@ -179,7 +200,8 @@ class Client {
 
   // Registers `table`, including its target column, in messages of about 0.5 MiB. Idempotent:
   // registering the same content again has no effect. InvalidArgument if the table has no rows or
-  // no such target column; AlreadyExists if a context with this id and different content exists.
+  // no such target column; AlreadyExists if a context with this id and different content exists,
+  // unless it is replaced.
   absl::StatusOr<Registration> RegisterContext(const std::string& id, const DataFrame& table,
                                                const RegisterOptions& options,
                                                const CallOptions& call = {});
@@ -187,7 +209,8 @@ class Client {
   // Return a context, make it resident, or delete it. NotFound if there is no context with this id.
   absl::StatusOr<v1::Context> GetContext(const std::string& id, const CallOptions& call = {});
   absl::StatusOr<v1::Context> WarmContext(const std::string& id, const CallOptions& call = {});
-  absl::Status DeleteContext(const std::string& id, const CallOptions& call = {});
+  absl::Status DeleteContext(const std::string& id, const DeleteOptions& options = {},
+                             const CallOptions& call = {});
 
   // Return all contexts or models, sorted by name.
   absl::StatusOr<std::vector<v1::Context>> ListContexts(const CallOptions& call = {});
@@ -213,6 +236,12 @@ class Client {
       const std::string& id, const DataFrame& rows, const SampleOptions& options,
       absl::FunctionRef<absl::Status(const v1::SampleBlock&)> on_block,
       const CallOptions& call = {});
+
+  // Validates the call of Sample with these arguments. Draws nothing; the summary has an estimate.
+  // Unimplemented if the server is too old to validate calls.
+  absl::StatusOr<v1::SampleSummary> ValidateSample(const std::string& id, const DataFrame& rows,
+                                                   const SampleOptions& options,
+                                                   const CallOptions& call = {});
 
   // Returns the joint log-densities of the vectors `values` [B, T], row-major, in the order of the
   // T query rows `rows`. InvalidArgument if the number of values is not a multiple of T.

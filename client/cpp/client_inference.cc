@@ -258,6 +258,27 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& r
   return assembly->Finish(std::move(*summary));
 }
 
+absl::StatusOr<v1::SampleSummary> Client::ValidateSample(const std::string& id,
+                                                         const DataFrame& rows,
+                                                         const SampleOptions& options,
+                                                         const CallOptions& call) {
+  RETURN_IF_ERROR(CheckRows(rows));
+  v1::SampleRequest request = ToProto(id, rows, options);
+  request.set_validate_only(true);
+  RETURN_IF_ERROR(CheckMessageSize(request));
+  const auto on_block = [](const v1::SampleBlock&) {
+    return absl::UnimplementedError("the server draws samples instead of validating the call");
+  };
+  v1::SampleSummary summary;
+  absl::Status status = Run(call, [&](const Deadline& deadline) {
+    return RunStream(connection_->streams(), request, id, deadline, call.cancellation, on_block,
+                     &summary)
+        .status;
+  });
+  RETURN_IF_ERROR(status);
+  return summary;
+}
+
 absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const DataFrame& rows,
                                                 absl::Span<const double> values,
                                                 const LogDensityOptions& options,

@@ -67,15 +67,19 @@ class Engine {
   virtual absl::Status SetDefaultModel(const std::string& name) = 0;
 
   // --- Contexts -----------------------------------------------------------------------------
-  // BLOCKING. Returns when the dataset is durable. `model` empty: the default model.
-  // InvalidArgument, AlreadyExists, NotFound (model), ResourceExhausted (disk, or the quota).
+  // BLOCKING. Returns when the dataset is durable; with validate_only, stores nothing and returns
+  // the outcome that the registration would have now. InvalidArgument, AlreadyExists, NotFound
+  // (model), ResourceExhausted (disk, or the quota). With `replace`, an earlier registration of the
+  // name serves until the new one is durable, requests in flight finish on it, and a context that
+  // is never evicted stays so; Aborted, with the reason ETAG_MISMATCH.
   virtual absl::StatusOr<RegisterOutcome> Register(const std::string& tenant,
-                                                   const std::string& name,
-                                                   const std::string& model, const Dataset& dataset,
+                                                   const RegisterRequest& request,
+                                                   const Dataset& dataset,
                                                    const StoreQuota& quota) = 0;
   absl::StatusOr<RegisterOutcome> Register(const std::string& tenant, const std::string& name,
                                            const std::string& model, const Dataset& dataset) {
-    return Register(tenant, name, model, dataset, StoreQuota());
+    return Register(tenant, RegisterRequest{.context = name, .model = model}, dataset,
+                    StoreQuota());
   }
   virtual absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                                  const std::string& name) = 0;  // BLOCKING
@@ -83,8 +87,12 @@ class Engine {
   virtual absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
                                                        const std::string& page_token) = 0;
   // BLOCKING. Sessions that already use the context finish; its keys and values are freed when the
-  // last of them ends.
-  virtual absl::Status DeleteContext(const std::string& tenant, const std::string& name) = 0;
+  // last of them ends. NotFound; Aborted, with the reason ETAG_MISMATCH.
+  virtual absl::Status DeleteContext(const std::string& tenant, const std::string& name,
+                                     const DeleteTerms& terms) = 0;
+  absl::Status DeleteContext(const std::string& tenant, const std::string& name) {
+    return DeleteContext(tenant, name, DeleteTerms());
+  }
   // Makes a context resident, and calls back when it is resident or with the reason why it cannot
   // be.
   virtual std::shared_ptr<Call> Warm(CallContext call, WarmRequest request,

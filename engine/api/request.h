@@ -4,6 +4,7 @@
 #define CHORALE_ENGINE_API_REQUEST_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,36 @@
 #include "engine/store/context_store.h"
 
 namespace chorale {
+
+// A table to register, except its dataset.
+struct RegisterRequest {
+  std::string context;  // name
+  std::string model;    // empty: the default model
+  bool validate_only = false;
+  // The details. If the content is registered already, those that are set replace the context's.
+  std::string description = {};
+  std::map<std::string, std::string> labels = {};
+  // At most one of them: when the context expires, and how long after the registration.
+  std::optional<absl::Time> expires = {};
+  std::optional<absl::Duration> ttl = {};
+  // Whether to replace other content or another model of the name, and all details; and the etag
+  // that the context must have (empty: any, or no context).
+  bool replace = false;
+  std::string etag = {};
+};
+
+// The terms of a deletion.
+struct DeleteTerms {
+  std::string etag = {};       // that the context must have; empty: any
+  bool allow_missing = false;  // a context that does not exist is no error
+};
+
+// The cost of work that was validated and not done.
+struct Estimate {
+  int64_t device_bytes = 0;  // exact
+  // Under the load of earlier work of the model; nullopt before the server has measured any.
+  std::optional<absl::Duration> duration;
+};
 
 enum class RowOrder {
   kGiven,          // position t is query row t on every path
@@ -58,6 +89,9 @@ struct SampleRequest : RequestBase {
   Snapping snapping = Snapping::kOn;
   bool want_log_densities = false;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
+  // The request is validated and not run: the observer receives no block, and a summary with an
+  // estimate.
+  bool validate_only = false;
 };
 
 struct LogDensityRequest : RequestBase {
@@ -124,7 +158,8 @@ struct SampleBlock {
 };
 
 struct SampleSummary : ResultBase {
-  uint64_t seed = 0;  // the seed that was used
+  uint64_t seed = 0;                 // the seed that was used
+  std::optional<Estimate> estimate;  // of SampleRequest::validate_only
 };
 
 struct LogDensityResult : ResultBase {
@@ -159,7 +194,8 @@ struct ContextSize {
 struct RegisterOutcome {
   ContextInfo context;
   PutOutcome outcome = PutOutcome::kCreated;
-  std::vector<ColumnNote> notes;  // of the dataset
+  std::vector<ColumnNote> notes;     // of the dataset
+  std::optional<Estimate> estimate;  // of RegisterRequest::validate_only: of its encoding
 };
 
 }  // namespace chorale

@@ -12,6 +12,7 @@
 #include "engine/session/density_session.h"
 #include "engine/session/predict_session.h"
 #include "engine/session/request_preparation.h"
+#include "engine/session/sample_estimate_session.h"
 #include "engine/session/sample_session.h"
 #include "engine/session/warm_session.h"
 #include "spdlog/spdlog.h"
@@ -19,6 +20,8 @@
 namespace chorale {
 
 namespace {
+
+constexpr absl::Duration kUpkeepPeriod = absl::Minutes(1);
 
 // Below 2^53: JSON parsers that read numbers as doubles return larger numbers inexactly.
 uint64_t RandomSeed() {
@@ -129,7 +132,11 @@ absl::Status EngineImpl::Start(const std::vector<Model>& models) {
     for (const auto& model : models_->models()) model->weights.reset();
   });
   started.Wait();
-  if (status.ok()) return status;
+  if (status.ok()) {
+    uses_stored_ = options_.clock->Now();
+    upkeep_ = std::make_unique<PeriodicTask>(options_.clock, kUpkeepPeriod, [this] { Upkeep(); });
+    return status;
+  }
   std::string lines;
   for (const SkippedModel& model : SkippedModels()) absl::StrAppend(&lines, NotServed(model), "\n");
   return absl::Status(status.code(), absl::StrCat(lines, status.message()));
@@ -137,10 +144,12 @@ absl::Status EngineImpl::Start(const std::vector<Model>& models) {
 
 EngineImpl::~EngineImpl() {
   draining_ = true;
+  upkeep_.reset();
   inbox_->Push(command::Stop());
   if (engine_thread_.joinable()) engine_thread_.join();
   loader_thread_.Stop();
   summary_thread_.Stop();
+  StoreUses();
   if (absl::Status s = store_->Close(); !s.ok()) {
     spdlog::error("the context store was not closed cleanly: {}", s.ToString());
   }
@@ -220,6 +229,10 @@ std::shared_ptr<Call> EngineImpl::Predict(CallContext call, PredictRequest reque
 std::shared_ptr<Call> EngineImpl::Sample(CallContext call, SampleRequest request,
                                          std::shared_ptr<SampleObserver> observer) {
   if (!request.seed.has_value()) request.seed = RandomSeed();
+  if (request.validate_only) {
+    return StartSession<SampleEstimateSession>(std::move(call), std::move(request),
+                                               std::move(observer));
+  }
   return StartSession<SampleSession>(std::move(call), std::move(request), std::move(observer));
 }
 
@@ -253,23 +266,28 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
             options_.retry_delay)});
     return call;
   }
+  std::function<void()> look_up =
+      [this, caller = LookUpCaller{id, client, !session->only_validates()}, control, tenant,
+       context, preparation] { LookUp(caller, control, tenant, context, preparation); };
   if (auto known = registry_.Find(tenant, context)) {
     absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(known);
-    if (prepared.ok()) registry_.Release(*known);
-    inbox_->Push(command::Submit{std::move(session), std::move(prepared)});
+    if (prepared.ok() && !session->only_validates()) {
+      registry_.Release(*known);
+      uses_.Note(tenant, context, options_.clock->TimeOfDay());
+    }
+    inbox_->Push(command::Submit{std::move(session), std::move(prepared), std::move(look_up)});
     return call;
   }
-  inbox_->Push(command::Submit{std::move(session), std::nullopt});
-  LookUp(id, client, std::move(control), tenant, context, std::move(preparation));
+  inbox_->Push(command::Submit{std::move(session), std::nullopt, look_up});
+  look_up();
   return call;
 }
 
-void EngineImpl::LookUp(uint64_t session, const std::string& client,
-                        std::shared_ptr<CallControl> control, const std::string& tenant,
-                        const std::string& context,
+void EngineImpl::LookUp(const LookUpCaller& caller, std::shared_ptr<CallControl> control,
+                        const std::string& tenant, const std::string& context,
                         std::shared_ptr<const Preparation> preparation) {
-  auto job = [this, session, control = std::move(control), tenant, context,
-              preparation = std::move(preparation)] {
+  auto job = [this, session = caller.session, uses = caller.uses, control = std::move(control),
+              tenant, context, preparation = std::move(preparation)] {
     if (control->ended || control->cancelled) return;
     auto loaded = loader_.Load(tenant, context, *preparation);
     if (!loaded.ok()) {
@@ -277,10 +295,13 @@ void EngineImpl::LookUp(uint64_t session, const std::string& client,
       return;
     }
     absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(*loaded);
-    if (prepared.ok()) registry_.Release(**loaded);
+    if (prepared.ok() && uses) {
+      registry_.Release(**loaded);
+      uses_.Note(tenant, context, options_.clock->TimeOfDay());
+    }
     inbox_->Push(command::LookedUp{session, std::move(prepared), *loaded});
   };
-  loader_thread_.Add(std::move(job), client);
+  loader_thread_.Add(std::move(job), caller.client);
 }
 
 void EngineImpl::RequestRead(const std::shared_ptr<const RegisteredContext>& context) {

@@ -14,12 +14,15 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/periodic_task.h"
 #include "base/worker_thread.h"
 #include "engine/api/engine.h"
 #include "engine/context/context_loader.h"
 #include "engine/context/context_registry.h"
 #include "engine/context/encoded_contexts.h"
 #include "engine/context/model_registry.h"
+#include "engine/context/registration.h"
+#include "engine/context/use_log.h"
 #include "engine/data/live_limits.h"
 #include "engine/scheduling/engine_loop.h"
 #include "engine/scheduling/inbox.h"
@@ -27,9 +30,10 @@
 
 namespace chorale {
 
-// The engine has three threads: the engine thread runs the loop, the loader thread reads contexts
+// The engine has these threads: the engine thread runs the loop, the loader thread reads contexts
 // from the store, and the summary thread computes marginal predictions from mixtures. If encoded
-// contexts are kept in files, two more threads read and write these files.
+// contexts are kept in files, two more threads read and write these files. An upkeep thread deletes
+// expired contexts and stores the times of uses.
 //
 // If the context of a request is in memory, the calling thread validates and prepares the request.
 // Otherwise the loader thread does. So the engine thread waits neither for the disk nor for the
@@ -58,14 +62,16 @@ class EngineImpl : public Engine {
   absl::Status SetDefaultModel(const std::string& name) override;
 
   using Engine::Register;
-  absl::StatusOr<RegisterOutcome> Register(const std::string& tenant, const std::string& name,
-                                           const std::string& model, const Dataset& dataset,
+  absl::StatusOr<RegisterOutcome> Register(const std::string& tenant,
+                                           const RegisterRequest& request, const Dataset& dataset,
                                            const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
   absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
                                                const std::string& page_token) override;
-  absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
+  using Engine::DeleteContext;
+  absl::Status DeleteContext(const std::string& tenant, const std::string& name,
+                             const DeleteTerms& terms) override;
   std::shared_ptr<Call> Warm(CallContext call, WarmRequest request,
                              Callback<ContextInfo> done) override;
   absl::StatusOr<std::vector<ContextSize>> NewestContexts(int64_t limit) override;
@@ -96,7 +102,13 @@ class EngineImpl : public Engine {
   std::shared_ptr<Call> Submit(std::unique_ptr<Session> session,
                                std::shared_ptr<CallControl> control, const std::string& context,
                                std::shared_ptr<const Preparation> preparation);
-  void LookUp(uint64_t session, const std::string& client, std::shared_ptr<CallControl> control,
+  // A session that waits for a look-up. `uses`: it counts as a use of the context.
+  struct LookUpCaller {
+    uint64_t session = 0;
+    std::string client;
+    bool uses = true;
+  };
+  void LookUp(const LookUpCaller& caller, std::shared_ptr<CallControl> control,
               const std::string& tenant, const std::string& context,
               std::shared_ptr<const Preparation> preparation);
   // A part of Start. Engine thread.
@@ -105,11 +117,34 @@ class EngineImpl : public Engine {
   EngineLoop::FileAccess FileAccess();
   void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
                           std::function<SessionEnvironment::Continuation()> job);
+  // Returns the outcome that a registration would have now, with an estimate of its encoding.
+  absl::StatusOr<RegisterOutcome> Validate(const RegisterRequest& request,
+                                           Registration registration, const ServedModel& model,
+                                           const StoreQuota& quota);
   // Keeps a dataset that was just stored in memory for its first request, if there is space.
   // REQUIRES: the caller holds ChangesOf.
   void HoldRegistered(const ContextRecord& record, std::shared_ptr<const ServedModel> model,
                       const Dataset& dataset, FeatureTransform transform);
   ContextInfo InfoOf(ContextRecord record);
+  // Replaces details of a registered context by those that the request sets. REQUIRES: the caller
+  // holds ChangesOf.
+  absl::StatusOr<ContextRecord> UpdateDetails(ContextRecord record, const RegisterRequest& request,
+                                              absl::Time now);
+  // Stores a registration. With `replace`, replaces the earlier registration of the name. REQUIRES:
+  // the caller holds ChangesOf.
+  absl::StatusOr<PutOutcome> Store(const RegisterRequest& request, const Registration& registration,
+                                   const StoreQuota& quota);
+  // Lets new requests find the registration that has replaced the one in memory. Returns true if
+  // that one was never to be evicted. REQUIRES: the caller holds ChangesOf.
+  bool DropReplaced(const std::string& tenant, const std::string& name);
+  // Makes a context resident, and never evicts it.
+  void PinAgain(const std::string& tenant, const std::string& name);
+  // REQUIRES: the caller holds ChangesOf.
+  absl::Status DeleteHeld(const std::string& tenant, const std::string& name);
+  // What the upkeep thread does every minute.
+  void Upkeep();
+  void DeleteExpired(absl::Time now);
+  void StoreUses();
   // Returns 0 if the model is not served.
   int64_t ResidentBytes(const std::string& model, int64_t rows);
   // Returns the mutex to hold while a name changes in the store and in the registry. Without it,
@@ -140,6 +175,9 @@ class EngineImpl : public Engine {
   WorkerThread loader_thread_;
   WorkerThread summary_thread_;
   std::thread engine_thread_;
+  UseLog uses_;
+  absl::Time uses_stored_;                // of the upkeep thread
+  std::unique_ptr<PeriodicTask> upkeep_;  // ends first
 };
 
 }  // namespace chorale

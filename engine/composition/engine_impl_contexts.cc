@@ -1,9 +1,13 @@
 // The methods of EngineImpl for contexts.
+#include <algorithm>
+#include <optional>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "base/error_details.h"
 #include "base/notification.h"
 #include "base/status_macros.h"
 #include "engine/composition/engine_impl.h"
@@ -13,34 +17,125 @@
 #include "engine/session/request_preparation.h"
 #include "engine/session/sample_session.h"
 #include "engine/session/warm_session.h"
+#include "spdlog/spdlog.h"
 
 namespace chorale {
+namespace {
+
+constexpr absl::Duration kUsesStoredEvery = absl::Minutes(5);
+constexpr int64_t kMostExpired = 1000;  // contexts that are deleted at a time
+
+std::optional<Replacement> ReplacementOf(const RegisterRequest& request) {
+  if (!request.replace) return std::nullopt;
+  return Replacement{request.etag};
+}
+
+// Replaces the details that the request sets; with `replace`, all. InvalidArgument if the expiry is
+// not in the future.
+absl::Status SetDetails(const RegisterRequest& request, absl::Time now, ContextDetails* details) {
+  if (request.expires.has_value() && *request.expires <= now) {
+    return InvalidField("spec.expire_time", "must be in the future");
+  }
+  if (request.replace) *details = ContextDetails();
+  if (!request.description.empty()) details->description = request.description;
+  if (!request.labels.empty()) details->labels = request.labels;
+  if (request.expires.has_value()) details->expires = *request.expires;
+  if (request.ttl.has_value()) details->expires = now + *request.ttl;
+  return absl::OkStatus();
+}
+
+// What a registration reports about its dataset.
+std::vector<ColumnNote> NotesOf(const FeatureTransform& transform) {
+  std::vector<ColumnNote> notes = transform.context_notes();
+  if (const ColumnNote& note = transform.training_note(); !note.empty()) {
+    notes.insert(notes.begin(), note);
+  }
+  return notes;
+}
+
+}  // namespace
+
+absl::StatusOr<RegisterOutcome> EngineImpl::Validate(const RegisterRequest& request,
+                                                     Registration registration,
+                                                     const ServedModel& model,
+                                                     const StoreQuota& quota) {
+  ContextRecord& record = registration.record;
+  ASSIGN_OR_RETURN(const PutOutcome outcome,
+                   store_->CheckPut(record, quota, ReplacementOf(request)));
+  const Estimate estimate = EstimateEncoding(model, record.rows, *backend_);
+  if (outcome == PutOutcome::kUnchanged) {
+    ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(record.tenant, record.name));
+    RETURN_IF_ERROR(SetDetails(request, options_.clock->TimeOfDay(), &earlier.details));
+    record = std::move(earlier);
+  }
+  return RegisterOutcome{InfoOf(std::move(record)), outcome, NotesOf(registration.transform),
+                         estimate};
+}
 
 absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
-                                                     const std::string& name,
-                                                     const std::string& model,
+                                                     const RegisterRequest& request,
                                                      const Dataset& dataset,
                                                      const StoreQuota& quota) {
   if (draining_) return DrainingError();
-  const std::shared_ptr<const ServedModel> served = models_->Find(model);
-  if (served == nullptr) return NoSuchModel(model);
+  const std::string& name = request.context;
+  const std::shared_ptr<const ServedModel> served = models_->Find(request.model);
+  if (served == nullptr) return NoSuchModel(request.model);
   ASSIGN_OR_RETURN(Registration registration,
                    PrepareRegistration(tenant, name, *served, dataset, limits_.Get(), *backend_,
                                        Pools().context));
+  const absl::Time now = options_.clock->TimeOfDay();
+  RETURN_IF_ERROR(SetDetails(request, now, &registration.record.details));
+  if (request.validate_only) return Validate(request, std::move(registration), *served, quota);
   MutexLock lock(&ChangesOf(tenant, name));
-  ASSIGN_OR_RETURN(PutOutcome outcome, store_->Put(registration.record, registration.bytes, quota));
+  ASSIGN_OR_RETURN(const PutOutcome outcome, Store(request, registration, quota));
+  const bool pinned = outcome == PutOutcome::kReplaced && DropReplaced(tenant, name);
   ContextRecord record = std::move(registration.record);
-  std::vector<ColumnNote> notes = registration.transform.context_notes();
-  if (const ColumnNote& note = registration.transform.training_note(); !note.empty()) {
-    notes.insert(notes.begin(), note);
-  }
+  std::vector<ColumnNote> notes = NotesOf(registration.transform);
   if (outcome == PutOutcome::kUnchanged) {
     ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(tenant, name));
-    record = std::move(earlier);
+    ASSIGN_OR_RETURN(ContextRecord updated, UpdateDetails(std::move(earlier), request, now));
+    record = std::move(updated);
   } else {
+    if (outcome == PutOutcome::kReplaced) {
+      ASSIGN_OR_RETURN(ContextRecord stored, store_->Get(tenant, name));
+      record = std::move(stored);
+    }
     HoldRegistered(record, served, dataset, std::move(registration.transform));
   }
-  return RegisterOutcome{InfoOf(std::move(record)), outcome, std::move(notes)};
+  if (pinned) PinAgain(tenant, name);
+  return RegisterOutcome{InfoOf(std::move(record)), outcome, std::move(notes), std::nullopt};
+}
+
+absl::StatusOr<PutOutcome> EngineImpl::Store(const RegisterRequest& request,
+                                             const Registration& registration,
+                                             const StoreQuota& quota) {
+  const ContextRecord& record = registration.record;
+  absl::StatusOr<PutOutcome> outcome =
+      store_->Put(record, registration.bytes, quota, ReplacementOf(request));
+  if (outcome.ok() || !request.replace) return outcome;
+  // A call that failed may nevertheless have replaced the context.
+  const absl::StatusOr<ContextRecord> now = store_->Get(record.tenant, record.name);
+  if (now.ok() && now->digest == record.digest && now->model == record.model) {
+    DropReplaced(record.tenant, record.name);
+  }
+  return outcome;
+}
+
+bool EngineImpl::DropReplaced(const std::string& tenant, const std::string& name) {
+  const auto known = registry_.Find(tenant, name);
+  registry_.Invalidate(tenant, name, ContextRegistry::Cause::kReplaced);
+  if (encoded_ != nullptr) encoded_->Remove(tenant, name);
+  inbox_->Push(command::PurgeDeleted());
+  return known != nullptr && known->pinned;
+}
+
+void EngineImpl::PinAgain(const std::string& tenant, const std::string& name) {
+  Warm({.tenant = tenant}, {.context = name, .residency = Residency::kPinned},
+       [name](const absl::StatusOr<ContextInfo>& info) {
+         if (info.ok()) return;
+         spdlog::warn("context '{}' was replaced, and is no longer pinned: {}", name,
+                      info.status().ToString());
+       });
 }
 
 void EngineImpl::HoldRegistered(const ContextRecord& record,
@@ -78,13 +173,46 @@ Mutex& EngineImpl::ChangesOf(const std::string& tenant, const std::string& name)
   return changes_[absl::HashOf(tenant, name) % changes_.size()];
 }
 
-absl::Status EngineImpl::DeleteContext(const std::string& tenant, const std::string& name) {
+absl::StatusOr<ContextRecord> EngineImpl::UpdateDetails(ContextRecord record,
+                                                        const RegisterRequest& request,
+                                                        absl::Time now) {
+  ContextDetails details = record.details;
+  RETURN_IF_ERROR(SetDetails(request, now, &details));
+  if (details == record.details) return record;
+  if (!request.etag.empty() && request.etag != EtagOf(record)) {
+    return MakeError(ErrorReason::kEtagMismatch,
+                     absl::StrCat("context '", record.name, "' has another etag"));
+  }
+  RETURN_IF_ERROR(store_->UpdateDetails(record.tenant, record.name, details, now));
+  if (auto known = registry_.Find(record.tenant, record.name)) known->SetDetails(details, now);
+  record.details = std::move(details);
+  record.updated = now;
+  return record;
+}
+
+absl::Status EngineImpl::DeleteContext(const std::string& tenant, const std::string& name,
+                                       const DeleteTerms& terms) {
   MutexLock lock(&ChangesOf(tenant, name));
+  absl::Status deleted;
+  if (!terms.etag.empty()) {
+    const absl::StatusOr<ContextRecord> record = store_->Get(tenant, name);
+    deleted = record.status();
+    if (record.ok() && EtagOf(*record) != terms.etag) {
+      return MakeError(ErrorReason::kEtagMismatch,
+                       absl::StrCat("context '", name, "' has another etag"));
+    }
+  }
+  if (deleted.ok()) deleted = DeleteHeld(tenant, name);
+  return terms.allow_missing && absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
+}
+
+absl::Status EngineImpl::DeleteHeld(const std::string& tenant, const std::string& name) {
   absl::Status deleted = store_->Delete(tenant, name);
   // A call that failed may nevertheless have deleted the context.
   const bool gone = deleted.ok() || absl::IsNotFound(store_->Get(tenant, name).status());
   if (gone) {
     registry_.Invalidate(tenant, name);
+    uses_.Forget(tenant, name);
     if (encoded_ != nullptr) encoded_->Remove(tenant, name);
     inbox_->Push(command::PurgeDeleted());
   }
@@ -98,6 +226,7 @@ ContextInfo EngineImpl::InfoOf(ContextRecord record) {
     info.state = known->state;
   }
   info.resident_bytes = ResidentBytes(record.model, record.rows);
+  record.last_used = std::max(record.last_used, uses_.LastUse(record.tenant, record.name));
   info.record = std::move(record);
   return info;
 }
@@ -116,6 +245,45 @@ absl::StatusOr<std::vector<ContextSize>> EngineImpl::NewestContexts(int64_t limi
                      ResidentBytes(context.model, context.rows)});
   }
   return sizes;
+}
+
+// ---- Upkeep --------------------------------------------------------------------------------
+
+void EngineImpl::Upkeep() {
+  DeleteExpired(options_.clock->TimeOfDay());
+  const absl::Time now = options_.clock->Now();
+  if (now - uses_stored_ < kUsesStoredEvery) return;
+  uses_stored_ = now;
+  StoreUses();
+}
+
+void EngineImpl::DeleteExpired(absl::Time now) {
+  const absl::StatusOr<std::vector<ContextKey>> expired = store_->ListExpired(now, kMostExpired);
+  if (!expired.ok()) {
+    spdlog::warn("expired contexts cannot be deleted: {}", expired.status().ToString());
+    return;
+  }
+  for (const ContextKey& key : *expired) {
+    MutexLock lock(&ChangesOf(key.tenant, key.name));
+    const auto known = registry_.Find(key.tenant, key.name);
+    if (known != nullptr && known->calls > 0) continue;
+    // A registration may have changed the expiry meanwhile.
+    const absl::StatusOr<ContextRecord> record = store_->Get(key.tenant, key.name);
+    if (!record.ok() || record->details.expires > now) continue;
+    const absl::Status deleted = DeleteHeld(key.tenant, key.name);
+    if (deleted.ok()) {
+      spdlog::info("context '{}' of tenant '{}' has expired and was deleted", key.name, key.tenant);
+    } else {
+      spdlog::warn("context '{}' of tenant '{}' has expired and cannot be deleted: {}", key.name,
+                   key.tenant, deleted.ToString());
+    }
+  }
+}
+
+void EngineImpl::StoreUses() {
+  if (absl::Status stored = store_->NoteUses(uses_.Take()); !stored.ok()) {
+    spdlog::warn("the times at which contexts were used cannot be stored: {}", stored.ToString());
+  }
 }
 
 }  // namespace chorale

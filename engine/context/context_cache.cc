@@ -19,9 +19,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/error_details.h"
 #include "base/integer_math.h"
-#include "base/names.h"
 #include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/backend/flop_model.h"
@@ -48,7 +46,7 @@ void ContextCache::Pin::Reset() {
 }
 
 std::shared_ptr<const ResidentContext> ContextCache::Pin::resident() const {
-  return entry_->resident;
+  return entry_ == nullptr ? nullptr : entry_->resident;
 }
 
 const absl::Status& ContextCache::Pin::status() const { return entry_->status; }
@@ -60,6 +58,7 @@ bool ContextCache::Pin::waits_for_room() const {
 void ContextCache::Pin::StayResident() {
   Require(entry_->state == State::kResident, "a context that stays resident is resident");
   entry_->stays = true;
+  entry_->context->pinned = true;
 }
 
 bool ContextCache::Pin::restoring() const {
@@ -81,21 +80,7 @@ ContextCache::~ContextCache() { Clear(); }
 absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& context,
                                                         absl::Time now, int64_t max_tenant_bytes) {
   const std::unique_ptr<ContextData> data = std::move(context->data);
-  if (context->deleted) {
-    return MakeError(ErrorReason::kContextNotFound,
-                     absl::StrCat("context '", context->record.name, "' was deleted"));
-  }
-  if (context->model->removed) {
-    return ModelNotServed(context->record.name, context->model->info.name);
-  }
-  const int64_t bytes = allocator_.RoundUp(context->resident_bytes);
-  if (max_tenant_bytes > 0 && bytes > max_tenant_bytes) {
-    return QuotaExceeded(
-        "max_resident_mib",
-        absl::StrCat("context ", QuoteName(context->record.name), " needs ", bytes,
-                     " bytes in memory; the tenant's quota is ", max_tenant_bytes));
-  }
-  RETURN_IF_ERROR(CheckFits(*context));
+  RETURN_IF_ERROR(CheckAcquire(*context, max_tenant_bytes));
   const auto found = index_.find(context.get());
   if (found != index_.end()) {
     found->second->max_tenant_bytes = max_tenant_bytes;
@@ -216,8 +201,11 @@ void ContextCache::CollectJob(Entry* entry, absl::Time now) {
   if (entry->state == State::kEncoding) {
     entry->resident = std::make_shared<const ResidentContext>(entry->encode->TakeContext());
     entry->unwritten = has_file_ != nullptr;
+    const ServedModel& model = *entry->context->model;
+    const int64_t rows = entry->context->record.rows;
+    model.encode_rate.Observe(EncodeFlops(model.info.config, rows), now - entry->placed);
     metrics_->EncodeTime(now - entry->placed);
-    metrics_->EncodedRows(entry->context->record.model, entry->context->record.rows);
+    metrics_->EncodedRows(entry->context->record.model, rows);
   } else {
     ResidentContext restored = *entry->saved;
     restored.kv = entry->used_kv();

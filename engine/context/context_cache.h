@@ -88,7 +88,7 @@ class ContextCache {
     void Reset();
     explicit operator bool() const { return entry_ != nullptr; }
 
-    // Returns null until the context is resident.
+    // Returns null without a context, and until the context is resident.
     std::shared_ptr<const ResidentContext> resident() const;
     // Returns OK while the context may become resident, else the error that prevents it.
     const absl::Status& status() const;
@@ -149,6 +149,8 @@ class ContextCache {
   // the limit of its last Acquire applies.
   absl::StatusOr<Pin> Acquire(const ContextPointer& context, absl::Time now,
                               int64_t max_tenant_bytes = 0);
+  // Returns the error that Acquire would return, or OK.
+  absl::Status CheckAcquire(const RegisteredContext& context, int64_t max_tenant_bytes) const;
 
   // Limits contexts to `bytes` of the context pool from now on. Contexts beyond the limit are
   // evicted; pinned contexts are evicted when their last pin is released. The most recent encodings

@@ -70,6 +70,25 @@ void ContextCache::UnplaceLatest() {
   }
 }
 
+absl::Status ContextCache::CheckAcquire(const RegisteredContext& context,
+                                        int64_t max_tenant_bytes) const {
+  if (context.deleted) {
+    return MakeError(ErrorReason::kContextNotFound,
+                     absl::StrCat("context '", context.record.name, "' was deleted"));
+  }
+  if (context.model->removed) {
+    return ModelNotServed(context.record.name, context.model->info.name);
+  }
+  const int64_t bytes = allocator_.RoundUp(context.resident_bytes);
+  if (max_tenant_bytes > 0 && bytes > max_tenant_bytes) {
+    return QuotaExceeded(
+        "max_resident_mib",
+        absl::StrCat("context ", QuoteName(context.record.name), " needs ", bytes,
+                     " bytes in memory; the tenant's quota is ", max_tenant_bytes));
+  }
+  return CheckFits(context);
+}
+
 absl::Status ContextCache::CheckFits(const RegisteredContext& context) const {
   const int64_t bytes = allocator_.RoundUp(context.resident_bytes);
   if (bytes <= allocator_.limit()) return absl::OkStatus();

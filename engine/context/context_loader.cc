@@ -30,12 +30,14 @@ std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
 }
 
 // Sets `bytes` to an estimate, and resets it to zero on destruction.
-class Estimate {
+class LoadingBytes {
  public:
-  Estimate(std::atomic<int64_t>* bytes, int64_t estimate) : bytes_(bytes) { *bytes_ = estimate; }
-  ~Estimate() { *bytes_ = 0; }
-  Estimate(const Estimate&) = delete;
-  Estimate& operator=(const Estimate&) = delete;
+  LoadingBytes(std::atomic<int64_t>* bytes, int64_t estimate) : bytes_(bytes) {
+    *bytes_ = estimate;
+  }
+  ~LoadingBytes() { *bytes_ = 0; }
+  LoadingBytes(const LoadingBytes&) = delete;
+  LoadingBytes& operator=(const LoadingBytes&) = delete;
 
  private:
   std::atomic<int64_t>* const bytes_;
@@ -57,7 +59,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
         record->model.empty() ? nullptr : models_->Find(record->model);
     if (model == nullptr) return ModelNotServed(name, record->model);
     RETURN_IF_ERROR(preparation.Check(*record, model->info));
-    const Estimate estimate(&bytes_, kCopiesOfDataset * record->dataset_bytes);
+    const LoadingBytes loading(&bytes_, kCopiesOfDataset * record->dataset_bytes);
     absl::StatusOr<std::string> bytes = store_->ReadDataset(tenant, name);
     absl::StatusOr<ContextRecord> again = store_->Get(tenant, name);
     if (!again.ok() || again->digest != record->digest || again->model != record->model) continue;
@@ -79,11 +81,13 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
 
 absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& context) {
   const ContextRecord& record = context.record;
-  const Estimate estimate(&bytes_, kCopiesOfDataset * record.dataset_bytes);
+  const LoadingBytes loading(&bytes_, kCopiesOfDataset * record.dataset_bytes);
   absl::StatusOr<std::string> bytes = store_->ReadDataset(record.tenant, record.name);
   // Bytes that are read after a deletion may belong to a later registration.
   absl::StatusOr<ContextRecord> now = store_->Get(record.tenant, record.name);
   const bool replaced = now.ok() && (now->digest != record.digest || now->model != record.model);
+  // Requests that wait for the data look the context up again.
+  if (replaced) context.replaced = true;
   if (context.deleted || replaced) return NoSuchContext(record.name);
   RETURN_IF_ERROR(bytes.status());
   ASSIGN_OR_RETURN(Dataset dataset, DecodeDataset(*bytes));

@@ -101,7 +101,7 @@ int64_t ContextRegistry::held_bytes() const {
   return new_bytes_;
 }
 
-void ContextRegistry::Invalidate(const std::string& tenant, const std::string& name) {
+void ContextRegistry::Invalidate(const std::string& tenant, const std::string& name, Cause cause) {
   std::shared_ptr<const RegisteredContext> old;  // destroyed after the lock, as is `dropped`
   NewRegistrations dropped;
   MutexLock lock(&mutex_);
@@ -110,7 +110,10 @@ void ContextRegistry::Invalidate(const std::string& tenant, const std::string& n
   const auto found = contexts_.find(key);
   if (found == contexts_.end()) return;
   old = found->second.context.lock();
-  if (old != nullptr) old->deleted = true;
+  if (old != nullptr) {
+    if (cause == Cause::kReplaced) old->replaced = true;  // before readers of `deleted` look for it
+    old->deleted = true;
+  }
   Unhold(&found->second, &dropped);
   contexts_.erase(found);
 }

@@ -48,9 +48,11 @@ class ContextRegistry {
 
   int64_t held_bytes() const;  // of new registrations
 
-  // Removes the registration, and marks it as deleted for its holders. Call it after the store has
-  // changed the registration of the name.
-  void Invalidate(const std::string& tenant, const std::string& name);
+  enum class Cause { kDeleted, kReplaced };
+  // Removes the registration, and marks it as deleted or replaced for its holders. Call it after
+  // the store has changed the registration of the name.
+  void Invalidate(const std::string& tenant, const std::string& name,
+                  Cause cause = Cause::kDeleted);
   // Removes the contexts of a model. Contexts of this model that are published later are not found
   // either. Call it after the model was marked as removed.
   void Forget(const ServedModel& model);

@@ -26,6 +26,21 @@ absl::Status ModelNotServed(const std::string& context, const std::string& model
                                 "', which the server does not serve"));
 }
 
+ContextRecord RegisteredContext::CurrentRecord() const {
+  ContextRecord current = record;
+  MutexLock lock(&mutex_);
+  if (update_.has_value()) {
+    current.details = update_->details;
+    current.updated = update_->updated;
+  }
+  return current;
+}
+
+void RegisteredContext::SetDetails(const ContextDetails& details, absl::Time updated) const {
+  MutexLock lock(&mutex_);
+  update_ = Update{details, updated};
+}
+
 absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
                                             const FeatureTransform& transform) {
   ASSIGN_OR_RETURN(FeatureMatrix features, transform.Apply(dataset.features));

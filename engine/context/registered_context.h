@@ -5,14 +5,18 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "engine/api/model_info.h"
 #include "engine/api/request.h"
 #include "engine/backend/backend.h"
+#include "engine/context/measured_rate.h"
 #include "engine/data/feature_transform.h"
 #include "engine/store/context_store.h"
 
@@ -32,6 +36,10 @@ struct ServedModel {
   std::string kv_format;  // BackendModel::kv_format
   std::shared_ptr<const BackendModel> weights;
   std::atomic<bool> removed{false};  // set once, by the registry
+  // The speed of encodings, including the time to read their datasets, and of decodes on the
+  // device. Set by the engine thread.
+  mutable MeasuredRate encode_rate;
+  mutable MeasuredRate decode_rate;
 };
 
 // Returns the error of a request for a context whose model is not served.
@@ -54,6 +62,7 @@ absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
 //
 // Immutable, except for the fields that a comment marks; thread-safe.
 struct RegisteredContext {
+  // Its details and times may be out of date: see CurrentRecord.
   ContextRecord record;
   FeatureTransform transform;
   std::shared_ptr<const ServedModel> model;
@@ -62,11 +71,31 @@ struct RegisteredContext {
   // The data, until the engine thread first receives the context and takes it. Once the context is
   // published, no other thread accesses the data.
   mutable std::unique_ptr<ContextData> data;
-  mutable std::atomic<bool> deleted{false};                             // set once, by the registry
+  // Set once, by the registry. `replaced`: another registration of the name replaced this one; also
+  // set by the loader, which may find out earlier. The registry then also marks it as deleted.
+  mutable std::atomic<bool> replaced{false};
+  mutable std::atomic<bool> deleted{false};
   mutable std::atomic<ContextState> state{ContextState::kNotResident};  // set by the engine thread
+
+  // The number of calls that use the context, and whether it is never evicted. Set by the engine
+  // thread.
+  mutable std::atomic<int64_t> calls{0};
+  mutable std::atomic<bool> pinned{false};
+
+  // Returns the record with the details of the last SetDetails, if any.
+  ContextRecord CurrentRecord() const;
+  void SetDetails(const ContextDetails& details, absl::Time updated) const;
 
   // Returns true if new requests may not use the context.
   bool gone() const { return deleted || model->removed; }
+
+ private:
+  struct Update {
+    ContextDetails details;
+    absl::Time updated;
+  };
+  mutable Mutex mutex_;
+  mutable std::optional<Update> update_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace chorale

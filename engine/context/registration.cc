@@ -10,6 +10,7 @@
 #include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
+#include "engine/backend/flop_model.h"
 #include "engine/context/context_bytes.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/feature_transform.h"
@@ -82,7 +83,16 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   record.rows = rows;
   record.dataset_bytes = bytes;
   record.created = absl::Now();
+  record.updated = record.created;
   return registration;
+}
+
+Estimate EstimateEncoding(const ServedModel& model, int64_t rows, const Backend& backend) {
+  const ModelConfig& config = model.info.config;
+  Estimate estimate;
+  estimate.device_bytes = backend.ContextBytes(config, rows) + backend.EncodeBytes(config, rows);
+  estimate.duration = model.encode_rate.TimeOf(EncodeFlops(config, rows));
+  return estimate;
 }
 
 }  // namespace chorale

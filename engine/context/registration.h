@@ -2,9 +2,11 @@
 #ifndef CHORALE_ENGINE_CONTEXT_REGISTRATION_H_
 #define CHORALE_ENGINE_CONTEXT_REGISTRATION_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/api/request.h"
 #include "engine/backend/backend.h"
 #include "engine/context/registered_context.h"
 #include "engine/data/feature_transform.h"
@@ -26,6 +28,10 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
                                                  const ServedModel& model, const Dataset& dataset,
                                                  const Limits& limits, const Backend& backend,
                                                  int64_t context_pool_bytes);
+
+// Returns the cost of encoding a context of `rows` rows: its keys and values, the workspace, and
+// the duration.
+Estimate EstimateEncoding(const ServedModel& model, int64_t rows, const Backend& backend);
 
 }  // namespace chorale
 

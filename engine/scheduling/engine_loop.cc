@@ -92,6 +92,10 @@ void EngineLoop::EndSessions(absl::Time now) {
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     // A session for which the context is enough ends here, so that Admit can use its space.
     if (it->queued) it->session->CheckContext(now);
+    if (it->queued && it->session->lost_context()) {
+      it->session->ForgetContext();
+      it->look_up();
+    }
     NoteReader(&*it, now);
     std::optional<absl::Status> verdict = Verdict(*it, now);
     it = verdict.has_value() ? Finish(it, *std::move(verdict)) : std::next(it);
@@ -313,6 +317,7 @@ void EngineLoop::ReportWork(const Owner& owner, double flops, absl::Duration tim
   } else if (owner.kind == owner.active->requested.kind) {
     owner.active->flops_done += flops;
   }
+  if (owner.kind == WorkKind::kDecode) owner.context->model->decode_rate.Observe(flops, time);
   if (owner.kind != WorkKind::kCopy) metrics_->Flops(owner.kind, flops);
   metrics_->EngineTime(owner.context->record.tenant, time);
 }

@@ -83,13 +83,14 @@ class EngineLoop {
  private:
   struct Active {
     std::unique_ptr<Session> session;
-    bool queued = true;        // holds a slot of the queue
-    RequestedWork requested;   // set once it has its context
-    double flops_done = 0;     // part of requested.flops
-    bool waits = false;        // known to admission_, as waiting or running
-    bool wait_judged = false;  // see RefuseHopeless
-    bool is_short = false;     // set at admission: all its work takes less than a tick
-    std::string lane = {};     // TickPlan::Task::lane
+    bool queued = true;                  // holds a slot of the queue
+    RequestedWork requested;             // set once it has its context
+    double flops_done = 0;               // part of requested.flops
+    bool waits = false;                  // known to admission_, as waiting or running
+    bool wait_judged = false;            // see RefuseHopeless
+    bool is_short = false;               // set at admission: all its work takes less than a tick
+    std::string lane = {};               // TickPlan::Task::lane
+    std::function<void()> look_up = {};  // command::Submit::look_up
     // The time since which nothing has been acknowledged, while the session waits for its reader.
     absl::Time unread_since = absl::InfiniteFuture();
     int64_t acknowledged = 0;

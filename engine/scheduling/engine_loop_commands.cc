@@ -10,7 +10,9 @@
 namespace chorale {
 
 void EngineLoop::Handle(command::Submit& submit) {
-  sessions_.push_back({.session = std::move(submit.session), .requested = {}});
+  sessions_.push_back({.session = std::move(submit.session),
+                       .requested = {},
+                       .look_up = std::move(submit.look_up)});
   const auto active = std::prev(sessions_.end());
   by_id_[active->session->id()] = active;
   if (!failure_.ok()) {
@@ -106,11 +108,27 @@ void EngineLoop::AttachContext(ActiveList::iterator active,
     Finish(active, std::move(prepared).status());
     return;
   }
+  if (active->session->only_validates()) {
+    absl::Status status =
+        cache_.CheckAcquire(*prepared->context, active->session->max_resident_bytes());
+    if (!status.ok() && prepared->context->replaced) {
+      active->look_up();
+      return;
+    }
+    if (status.ok()) active->session->SetContext(*std::move(prepared), ContextCache::Pin());
+    Finish(active, std::move(status));
+    return;
+  }
   const absl::Time now = options_.clock->Now();
   absl::StatusOr<ContextCache::Pin> pin =
       cache_.Acquire(prepared->context, now, active->session->max_resident_bytes());
   if (!pin.ok()) {
-    Finish(active, std::move(pin).status());
+    // The request was prepared before another registration replaced the context.
+    if (prepared->context->replaced) {
+      active->look_up();
+    } else {
+      Finish(active, std::move(pin).status());
+    }
     return;
   }
   active->session->SetContext(*std::move(prepared), *std::move(pin));

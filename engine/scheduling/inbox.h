@@ -25,6 +25,8 @@ namespace command {
 struct Submit {
   std::unique_ptr<Session> session;
   std::optional<absl::StatusOr<PreparedRequest>> prepared;
+  // Looks up the context again, if another registration has replaced it; a LookedUp follows.
+  std::function<void()> look_up = {};
 };
 // A request that was rejected before it was queued.
 struct Refuse {

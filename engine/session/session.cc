@@ -10,12 +10,23 @@ namespace chorale {
 void Session::SetContext(PreparedRequest prepared, ContextCache::Pin pin) {
   Require(state_ == State::kLookingUp, "a session is given its context once");
   context_ = std::move(prepared.context);
+  ++context_->calls;
   features_ = std::move(prepared.query_rows);
   notes_ = std::move(prepared.notes);
   query_rows_ = features_.rows;
   pin_ = std::move(pin);
   found_resident_ = pin_.resident() != nullptr;
   state_ = State::kWaitingForContext;
+}
+
+void Session::ForgetContext() {
+  pin_.Reset();
+  --context_->calls;
+  context_.reset();
+  features_ = FeatureMatrix();
+  notes_.clear();
+  query_rows_ = 0;
+  state_ = State::kLookingUp;
 }
 
 void Session::CheckContext(absl::Time now) {
@@ -79,6 +90,7 @@ void Session::Collect(absl::Time now) {
 }
 
 void Session::ReleaseResources() {
+  if (context_ != nullptr) --context_->calls;
   rows_work_.reset();
   rows_.reset();
   rows_buffer_.Reset();

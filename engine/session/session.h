@@ -108,8 +108,20 @@ class Session {
   // REQUIRES: SetContext was called.
   const RegisteredContext& context() const { return *context_; }
 
+  // Returns true if the request is complete once it was validated against its context: it does not
+  // wait for the context to be resident, and does no work.
+  virtual bool only_validates() const { return false; }
+
   // --- Before admission, in this order --------------------------------------------------------
+  // `pin` is empty if only_validates().
   void SetContext(PreparedRequest prepared, ContextCache::Pin pin);
+  // Returns true if the session waits for a context that cannot become resident, because another
+  // registration has replaced it.
+  bool lost_context() const {
+    return state_ == State::kWaitingForContext && !pin_.status().ok() && context_->replaced;
+  }
+  // Returns to the look-up of the context. REQUIRES: lost_context().
+  void ForgetContext();
   // Sets the state to kWaitingForAdmission once the context is resident, and measures the time
   // spent waiting for space. Call it in each turn of the loop until admission.
   void CheckContext(absl::Time now);

@@ -14,7 +14,7 @@ void WarmSession::Deliver(absl::Status status, absl::Time now) {
     done_(std::move(status));
     return;
   }
-  done_(ContextInfo{context().record, ContextState::kResident, context().resident_bytes});
+  done_(ContextInfo{context().CurrentRecord(), ContextState::kResident, context().resident_bytes});
 }
 
 }  // namespace chorale

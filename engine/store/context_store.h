@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,15 @@ struct ColumnInfo {
   Meaning meaning = Meaning::kNumber;  // of a numeric column
 };
 
+// What users attach to a context. It is not part of the content.
+struct ContextDetails {
+  std::string description;
+  std::map<std::string, std::string> labels;
+  absl::Time expires = absl::InfiniteFuture();  // when the context may be deleted
+
+  bool operator==(const ContextDetails&) const = default;
+};
+
 // A registered context. (tenant, name) identifies it; digest identifies its content.
 struct ContextRecord {
   std::string tenant;
@@ -46,11 +57,23 @@ struct ContextRecord {
   int64_t rows = 0;
   int64_t dataset_bytes = 0;
   absl::Time created;
+  ContextDetails details = {};
+  absl::Time updated = {};                      // the last change of content or details
+  absl::Time last_used = absl::InfinitePast();  // see ContextStore::NoteUses; else unknown
 };
+
+// Identifies a version of a context: its content, its model and its details.
+std::string EtagOf(const ContextRecord& record);
 
 enum class PutOutcome {
   kCreated,
   kUnchanged,  // the name is registered with the same content and model
+  kReplaced,   // the name was registered with other content or another model
+};
+
+// Allows Put to replace a context.
+struct Replacement {
+  std::string etag;  // the etag that the context must have; empty: any, or no context
 };
 
 // The limits of a page of contexts. The page ends at the limit that is reached first, but contains
@@ -74,6 +97,19 @@ struct ContextSummary {
   int64_t rows = 0;
 };
 
+// (tenant, name) of a context.
+struct ContextKey {
+  std::string tenant;
+  std::string name;
+};
+
+// A use of a context.
+struct ContextUse {
+  std::string tenant;
+  std::string name;
+  absl::Time time;
+};
+
 // Limits for the contexts of one tenant. 0: no limit.
 struct StoreQuota {
   int64_t contexts = 0;
@@ -94,22 +130,49 @@ class ContextStore {
  public:
   virtual ~ContextStore() = default;
 
-  // Stores a context, and returns when the record and the dataset are durable. `created` is stored
-  // with nanosecond precision, and remains that of the first Put. InvalidArgument: the record's
-  // digest or dataset_bytes are not those of the dataset. AlreadyExists: the name is registered
-  // with other content or another model. ResourceExhausted, with reason DISK_FULL and RetryDelay:
-  // the disk is full; nothing is written until there is free space. QuotaExceeded of
-  // base/error_details: a new record would exceed the tenant's quota, which also holds under
-  // concurrent Puts. Unavailable: the database cannot be written, see Health. Internal: other I/O
-  // errors; after a restart the context either exists completely or does not exist.
+  // Stores a context, and returns when the record and the dataset are durable. Times are stored
+  // with nanosecond precision; the times and the details remain those of the first Put.
+  // InvalidArgument: the record's digest or dataset_bytes are not those of the dataset.
+  // AlreadyExists: the name is registered with other content or another model. ResourceExhausted,
+  // with reason DISK_FULL and RetryDelay: the disk is full; nothing is written until there is free
+  // space. QuotaExceeded of base/error_details: a new record would exceed the tenant's quota, which
+  // also holds under concurrent Puts. Unavailable: the database cannot be written, see Health.
+  // Internal: other I/O errors; after a restart the context either exists completely or does not
+  // exist.
+  //
+  // With `replacement`, replaces other content or another model of the name in a single
+  // transaction: after a crash, the store has the old or the new context. The times of its creation
+  // and of its last use stay; calls that read the old dataset finish. Aborted, with reason
+  // ETAG_MISMATCH: the context does not have the etag, or there is no context. The etag is not
+  // compared if the content and the model are the same.
   virtual absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset,
-                                         const StoreQuota& quota) = 0;
-  absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset) {
-    return Put(record, dataset, StoreQuota());
+                                         const StoreQuota& quota,
+                                         const std::optional<Replacement>& replacement) = 0;
+  absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset,
+                                 const StoreQuota& quota = {}) {
+    return Put(record, dataset, quota, std::nullopt);
+  }
+
+  // Returns the outcome or the error that Put would return now, as far as it does not depend on the
+  // dataset. Stores nothing.
+  virtual absl::StatusOr<PutOutcome> CheckPut(const ContextRecord& record, const StoreQuota& quota,
+                                              const std::optional<Replacement>& replacement) = 0;
+  absl::StatusOr<PutOutcome> CheckPut(const ContextRecord& record, const StoreQuota& quota) {
+    return CheckPut(record, quota, std::nullopt);
   }
 
   // Returns NotFound if the tenant has no context of that name, even if another tenant has one.
   virtual absl::StatusOr<ContextRecord> Get(const std::string& tenant, const std::string& name) = 0;
+
+  // Replaces the details of a context, and returns when the change is durable. NotFound.
+  virtual absl::Status UpdateDetails(const std::string& tenant, const std::string& name,
+                                     const ContextDetails& details, absl::Time updated) = 0;
+  // Stores the times of the last uses of contexts. Ignores contexts that do not exist, and times
+  // before the stored time.
+  virtual absl::Status NoteUses(const std::vector<ContextUse>& uses) = 0;
+  // Returns at most `limit` contexts of all tenants that expire at `now` or earlier, the earliest
+  // first.
+  virtual absl::StatusOr<std::vector<ContextKey>> ListExpired(absl::Time now, int64_t limit) = 0;
 
   // Returns the bytes that were passed to Put. NotFound: there is no such context. DataLoss: the
   // bytes no longer match the digest.

@@ -10,12 +10,12 @@
 #include "engine/store/failpoint.h"
 #include "engine/store/posix_file.h"
 #include "engine/store/sqlite_statement.h"
+#include "engine/store/sqlite_transaction.h"
 
 namespace chorale {
 namespace {
 
 constexpr int64_t kApplicationId = 0x43484F52;  // "CHOR"
-constexpr int64_t kSchemaVersion = 1;
 
 // A row in `datasets` states that the dataset's file must exist: it is inserted after the file is
 // written, and removed before the file.
@@ -85,34 +85,6 @@ absl::Status RefuseNew(const std::string& path, ContextTable::IfNew if_new) {
                    "remove the datasets to start with an empty store"));
 }
 
-// Rolls back unless committed.
-class Transaction {
- public:
-  explicit Transaction(SqliteConnection& connection) : connection_(connection) {}
-  ~Transaction() {
-    // Fails if SQLite has already rolled back, as on a full disk.
-    if (begun_ && !committed_) connection_.Execute("ROLLBACK").IgnoreError();
-  }
-  Transaction(const Transaction&) = delete;
-  Transaction& operator=(const Transaction&) = delete;
-
-  absl::Status Begin() {
-    absl::Status status = connection_.Execute("BEGIN IMMEDIATE");
-    begun_ = status.ok();
-    return status;
-  }
-  absl::Status Commit() {
-    absl::Status status = connection_.Execute("COMMIT");
-    committed_ = status.ok();
-    return status;
-  }
-
- private:
-  SqliteConnection& connection_;
-  bool begun_ = false;
-  bool committed_ = false;
-};
-
 }  // namespace
 
 absl::Status NoContext(const std::string& name) {
@@ -124,7 +96,8 @@ int64_t StoredContext::bytes() const {
   constexpr int64_t kOthers = 256;
   return static_cast<int64_t>(record.tenant.size() + record.name.size() + record.model.size() +
                               record.digest.size() + record.target.size() + json.size() +
-                              checksum.size()) +
+                              checksum.size() + summary.labels.size() +
+                              summary.record.details.description.size()) +
          kOthers;
 }
 
@@ -134,10 +107,18 @@ absl::StatusOr<ContextRecord> ParseContext(StoredContext stored, const std::stri
   if (status.ok() && stored.checksum != RecordChecksum(record, stored.json)) {
     status = absl::DataLossError("does not match its checksum");
   }
+  absl::StatusOr<ContextRecord> summary = ParseSummary(std::move(stored.summary));
+  status.Update(summary.status());
+  if (status.ok() && summary->digest != record.digest) {
+    status = absl::DataLossError("has the summary of other content");
+  }
   if (!status.ok()) {
     return absl::DataLossError(absl::StrCat(path, ": the record of context ",
                                             QuoteName(record.name), ": ", status.message()));
   }
+  record.details = std::move(summary->details);
+  record.updated = summary->updated;
+  record.last_used = summary->last_used;
   return std::move(record);
 }
 
@@ -156,6 +137,8 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
                                   "PRAGMA secure_delete = ON;"));
   if (table->is_new_) {
     RETURN_IF_ERROR(table->CreateSchema());
+  } else if (table->version_ == 1) {
+    RETURN_IF_ERROR(table->AddSummaries());
   }
   return table;
 }
@@ -194,7 +177,8 @@ absl::Status ContextTable::CheckIdentity() {
     return absl::FailedPreconditionError(absl::StrCat(
         connection_->path(), ": is not a database of contexts (application id ", application, ")"));
   }
-  if (version != kSchemaVersion) {
+  version_ = version;
+  if (version < 1 || version > kSchemaVersion) {
     return absl::FailedPreconditionError(absl::StrCat(connection_->path(), ": has version ",
                                                       version, "; this program requires version ",
                                                       kSchemaVersion));
@@ -214,10 +198,11 @@ absl::Status ContextTable::CheckPages() {
 }
 
 absl::Status ContextTable::CreateSchema() {
-  Transaction transaction(*connection_);
+  SqliteTransaction transaction(*connection_);
   RETURN_IF_ERROR(transaction.Begin());
-  const std::string sql = absl::StrCat(kSchema, "PRAGMA application_id = ", kApplicationId,
-                                       "; PRAGMA user_version = ", kSchemaVersion, ";");
+  const std::string sql =
+      absl::StrCat(kSchema, kSummarySchema, "PRAGMA application_id = ", kApplicationId,
+                   "; PRAGMA user_version = ", kSchemaVersion, ";");
   RETURN_IF_ERROR(connection_->Execute(sql));
   return transaction.Commit();
 }
@@ -229,7 +214,32 @@ absl::StatusOr<StoredContext> ContextTable::Read(const std::string& tenant,
   query.Bind(name);
   ASSIGN_OR_RETURN(bool row, query.Step());
   if (!row) return NoContext(name);
-  return CopyRow(query);
+  StoredContext stored = CopyRow(query);
+  RETURN_IF_ERROR(AddSummary(&stored));
+  return stored;
+}
+
+absl::Status ContextTable::AddSummary(StoredContext* stored) {
+  absl::StatusOr<SummaryRow> summary = ReadSummary(stored->record.tenant, stored->record.name);
+  // ParseContext reports a missing row, like a damaged row.
+  if (absl::IsNotFound(summary.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(summary.status());
+  stored->summary = *std::move(summary);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ContextRecord>> ContextTable::AllWithoutDetails() {
+  SqliteStatement query(*connection_, kSelect);
+  std::vector<ContextRecord> records;
+  while (true) {
+    ASSIGN_OR_RETURN(bool row, query.Step());
+    if (!row) return records;
+    StoredContext stored = CopyRow(query);
+    // A damaged list of columns is reported when the context is read.
+    ColumnsFromJson(stored.json, &stored.record).IgnoreError();
+    stored.record.columns.clear();
+    records.push_back(std::move(stored.record));
+  }
 }
 
 absl::StatusOr<ContextRecord> ContextTable::Find(const std::string& tenant,
@@ -260,14 +270,15 @@ absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::st
   context.Bind(record.rows);
   context.Bind(absl::ToUnixNanos(record.created));
   context.Bind(RecordChecksum(record, columns));
-  return context.Run();
+  RETURN_IF_ERROR(context.Run());
+  return WriteSummary(*connection_, record);
 }
 
 absl::Status ContextTable::Insert(const ContextRecord& record) {
   ASSIGN_OR_RETURN(std::string columns, ColumnsToJson(record));
   const std::string& path = connection_->path();
 
-  Transaction transaction(*connection_);
+  SqliteTransaction transaction(*connection_);
   if (const int error = AtFailpoint("put_begin")) return FileError(error, "write", path);
   RETURN_IF_ERROR(transaction.Begin());
   if (const int error = AtFailpoint("put_insert")) return FileError(error, "write", path);
@@ -297,7 +308,7 @@ absl::Status ContextTable::RemoveRows(const std::string& tenant, const std::stri
 
 absl::Status ContextTable::Remove(const std::string& tenant, const std::string& name) {
   const std::string& path = connection_->path();
-  Transaction transaction(*connection_);
+  SqliteTransaction transaction(*connection_);
   if (const int error = AtFailpoint("delete_begin")) return FileError(error, "write", path);
   RETURN_IF_ERROR(transaction.Begin());
   RETURN_IF_ERROR(RemoveRows(tenant, name));
@@ -325,6 +336,7 @@ absl::StatusOr<ContextTable::Page> ContextTable::List(const std::string& tenant,
     page.last = !row;
     if (page.last || static_cast<int64_t>(page.contexts.size()) == limits.contexts) return page;
     StoredContext context = CopyRow(query);
+    RETURN_IF_ERROR(AddSummary(&context));
     bytes += context.bytes();
     if (bytes > limits.bytes && !page.contexts.empty()) return page;
     page.contexts.push_back(std::move(context));

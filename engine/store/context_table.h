@@ -13,15 +13,17 @@
 #include "engine/store/context_store.h"
 #include "engine/store/sqlite_connection.h"
 #include "engine/store/sqlite_statement.h"
+#include "engine/store/summary_table.h"
 
 namespace chorale {
 
 // A record as stored in the database. `json`, about 100 bytes per column, is neither parsed nor
 // checked.
 struct StoredContext {
-  ContextRecord record;  // without the fields that ColumnsFromJson fills
+  ContextRecord record;  // without the fields that ColumnsFromJson and ParseSummary fill
   std::string json;
   std::string checksum;
+  SummaryRow summary;
 
   // The size that counts towards PageLimits::bytes.
   int64_t bytes() const;
@@ -38,10 +40,12 @@ absl::Status NoContext(const std::string& name);
 class ContextTable {
  public:
   enum class IfNew { kCreate, kRefuse };
+  static constexpr int64_t kSchemaVersion = 2;
 
   // Opens the database. If it is missing or empty, creates the schema or fails, according to
-  // `if_new`. Errors contain the path. FailedPrecondition: another program or version created the
-  // file. DataLoss: the database is corrupt, or is missing or empty with IfNew::kRefuse.
+  // `if_new`. Adds the summaries to a database of version 1, which lacks them. Errors contain the
+  // path. FailedPrecondition: another program or version created the file. DataLoss: the database
+  // is corrupt, or is missing or empty with IfNew::kRefuse.
   static absl::StatusOr<std::unique_ptr<ContextTable>> Open(const std::string& path, IfNew if_new);
 
   // Returns the errors of Open, as far as they can be detected without changing anything and while
@@ -58,6 +62,19 @@ class ContextTable {
 
   // REQUIRES: no record of that tenant and name.
   absl::Status Insert(const ContextRecord& record);
+
+  // Replaces the record of the same tenant and name in a single transaction. NotFound.
+  absl::Status Replace(const ContextRecord& record);
+
+  // Returns the bytes of the dataset to which only this context refers; 0 if others do, or if there
+  // is no such context.
+  absl::StatusOr<int64_t> BytesOfOwnDataset(const std::string& tenant, const std::string& name);
+
+  // As in ContextStore. NotFound if there is no such record.
+  absl::Status UpdateDetails(const std::string& tenant, const std::string& name,
+                             const ContextDetails& details, absl::Time updated);
+  absl::Status NoteUses(const std::vector<ContextUse>& uses);
+  absl::StatusOr<std::vector<ContextKey>> ListExpired(absl::Time now, int64_t count);
 
   // Returns NotFound if there is no such record.
   absl::Status Remove(const std::string& tenant, const std::string& name);
@@ -94,10 +111,18 @@ class ContextTable {
   absl::Status CheckAge(IfNew if_new) const;
   absl::Status CreateSchema();
   absl::Status InsertRows(const ContextRecord& record, const std::string& columns);
+  // NotFound if there is no such row.
+  absl::Status AddSummary(StoredContext* stored);
+  absl::StatusOr<SummaryRow> ReadSummary(const std::string& tenant, const std::string& name);
+  absl::StatusOr<ContextRecord> FindSummary(const std::string& tenant, const std::string& name);
+  // All records, without columns, updated, last_used and details.
+  absl::StatusOr<std::vector<ContextRecord>> AllWithoutDetails();
+  absl::Status AddSummaries();
   absl::Status RemoveRows(const std::string& tenant, const std::string& name);
 
   const std::unique_ptr<SqliteConnection> connection_;
   bool is_new_ = false;
+  int64_t version_ = kSchemaVersion;
 };
 
 }  // namespace chorale

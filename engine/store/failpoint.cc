@@ -8,11 +8,12 @@ namespace {
 std::atomic<StoreFailpoint> current_failpoint = nullptr;
 
 constexpr const char* kSteps[] = {
-    "dataset_create", "dataset_write",        "dataset_write_half", "dataset_fsync",
-    "dataset_rename", "dataset_folder_fsync", "dataset_durable",    "put_begin",
-    "put_insert",     "put_commit",           "put_committed",      "delete_begin",
-    "delete_commit",  "delete_committed",     "dataset_unlink",     "dataset_unlink_fsync",
-    "delete_done",
+    "dataset_create",    "dataset_write",        "dataset_write_half", "dataset_fsync",
+    "dataset_rename",    "dataset_folder_fsync", "dataset_durable",    "put_begin",
+    "put_insert",        "put_commit",           "put_committed",      "delete_begin",
+    "delete_commit",     "delete_committed",     "dataset_unlink",     "dataset_unlink_fsync",
+    "delete_done",       "replace_begin",        "replace_insert",     "replace_commit",
+    "replace_committed", "replace_done",
 };
 
 }  // namespace

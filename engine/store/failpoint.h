@@ -16,7 +16,8 @@ void SetStoreFailpoint(StoreFailpoint failpoint);
 // Returns the failpoint's result for `step`; 0 if no failpoint is set.
 int AtFailpoint(const char* step);
 
-// The names of all steps, in the order in which a Put and then a Delete reach them.
+// The names of all steps, in the order in which a Put, then a Delete and then a Put that
+// replaces a context reach them.
 absl::Span<const char* const> StoreFailpointSteps();
 
 }  // namespace chorale

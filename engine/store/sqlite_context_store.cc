@@ -93,10 +93,22 @@ absl::Status SqliteContextStore::ForCaller(const absl::Status& status) {
                    "the server's context store is unavailable at the moment");
 }
 
-absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& record) {
+absl::StatusOr<PutOutcome> SqliteContextStore::Compare(
+    const ContextRecord& record, const std::optional<Replacement>& replacement) {
   absl::StatusOr<ContextRecord> existing = table_->Find(record.tenant, record.name);
-  if (absl::IsNotFound(existing.status())) return PutOutcome::kCreated;
+  const std::string etag = replacement.has_value() ? replacement->etag : "";
+  if (absl::IsNotFound(existing.status())) {
+    if (etag.empty()) return PutOutcome::kCreated;
+    return MakeError(ErrorReason::kEtagMismatch,
+                     absl::StrCat("no context ", QuoteName(record.name), " has this etag"));
+  }
   RETURN_IF_ERROR(existing.status());
+  const bool same = existing->digest == record.digest && existing->model == record.model;
+  if (replacement.has_value() && !same) {
+    if (etag.empty() || etag == EtagOf(*existing)) return PutOutcome::kReplaced;
+    return MakeError(ErrorReason::kEtagMismatch,
+                     absl::StrCat("context ", QuoteName(record.name), " has another etag"));
+  }
   if (existing->digest != record.digest) {
     return MakeError(ErrorReason::kContextExists, absl::StrCat("the name ", QuoteName(record.name),
                                                                " is taken by other content"));
@@ -110,9 +122,15 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Compare(const ContextRecord& reco
   return PutOutcome::kUnchanged;
 }
 
-absl::Status SqliteContextStore::CheckQuota(const ContextRecord& record, const StoreQuota& quota) {
+absl::Status SqliteContextStore::CheckQuota(const ContextRecord& record, const StoreQuota& quota,
+                                            PutOutcome outcome) {
   if (quota.contexts == 0 && quota.dataset_bytes == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const StoreTotals used, table_->TotalsOf(record.tenant));
+  ASSIGN_OR_RETURN(StoreTotals used, table_->TotalsOf(record.tenant));
+  if (outcome == PutOutcome::kReplaced) {
+    ASSIGN_OR_RETURN(const int64_t freed, table_->BytesOfOwnDataset(record.tenant, record.name));
+    used.contexts -= 1;
+    used.dataset_bytes -= freed;
+  }
   if (quota.contexts > 0 && used.contexts >= quota.contexts) {
     return QuotaExceeded("max_contexts", absl::StrCat("the tenant has ", used.contexts,
                                                       " contexts; its quota is ", quota.contexts));
@@ -130,10 +148,11 @@ absl::Status SqliteContextStore::CheckQuota(const ContextRecord& record, const S
 
 absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
                                                    absl::string_view dataset,
-                                                   const StoreQuota& quota) {
+                                                   const StoreQuota& quota,
+                                                   const std::optional<Replacement>& replacement) {
   RETURN_IF_ERROR(ValidatePut(record, dataset));
   RETURN_IF_ERROR(Health());
-  absl::StatusOr<PutOutcome> outcome = StoreContext(record, dataset, quota);
+  absl::StatusOr<PutOutcome> outcome = StoreContext(record, dataset, {quota, replacement});
   if (!outcome.ok()) return ForCaller(outcome.status());
   RETURN_IF_ERROR(Health());
   return outcome;
@@ -141,16 +160,14 @@ absl::StatusOr<PutOutcome> SqliteContextStore::Put(const ContextRecord& record,
 
 absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord& record,
                                                             absl::string_view dataset,
-                                                            const StoreQuota& quota) {
+                                                            const Terms& terms) {
   const std::string key = DatasetKey(record.tenant, record.digest);
   std::unique_ptr<Pin> pin;
   PutOutcome before = PutOutcome::kCreated;
   {
     MutexLock lock(&mutex_);
-    RETURN_IF_ERROR(CheckOpen());
-    ASSIGN_OR_RETURN(PutOutcome outcome, Compare(record));
+    ASSIGN_OR_RETURN(PutOutcome outcome, CompareWithinQuota(record, terms));
     before = outcome;
-    if (before == PutOutcome::kCreated) RETURN_IF_ERROR(CheckQuota(record, quota));
     pin = std::make_unique<Pin>(*this, DatasetId{record.tenant, record.digest});
   }
   // kUnchanged guarantees that the dataset exists, so a damaged or missing file is repaired.
@@ -160,10 +177,9 @@ absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord&
   {
     // Another call may have registered or deleted the name in the meantime.
     MutexLock lock(&mutex_);
-    absl::StatusOr<PutOutcome> outcome = Compare(record);
+    absl::StatusOr<PutOutcome> outcome = CompareWithinQuota(record, terms);
     if (!outcome.ok() || *outcome == PutOutcome::kUnchanged) return outcome;
-    RETURN_IF_ERROR(CheckQuota(record, quota));
-    if (absl::Status s = InsertRecord(record); !s.ok()) {
+    if (absl::Status s = WriteRecord(record, *outcome); !s.ok()) {
       // A commit that failed in its fsync may prove to be durable when the database is next opened.
       // Until then its file is kept. A full disk does not have this effect.
       if (!absl::IsResourceExhausted(s)) doubtful_.insert(key);
@@ -173,8 +189,8 @@ absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord&
     // A copy in `lost` would outlive the context's deletion. If this fails, the next Open tries
     // again.
     files_->ForgetLost(key).IgnoreError();
+    return outcome;
   }
-  return PutOutcome::kCreated;
 }
 
 absl::Status SqliteContextStore::WriteDataset(const std::string& key, absl::string_view dataset) {
@@ -186,10 +202,13 @@ absl::Status SqliteContextStore::WriteDataset(const std::string& key, absl::stri
   }
 }
 
-absl::Status SqliteContextStore::InsertRecord(const ContextRecord& record) {
-  absl::Status status = table_->Insert(record);
+absl::Status SqliteContextStore::WriteRecord(const ContextRecord& record, PutOutcome outcome) {
+  const auto write = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return outcome == PutOutcome::kReplaced ? ReplaceRecord(record) : table_->Insert(record);
+  };
+  absl::Status status = write();
   while (absl::IsResourceExhausted(status) && FreeDiskOf(/*bytes=*/1)) {  // one file at a time
-    status = table_->Insert(record);
+    status = write();
   }
   return status;
 }

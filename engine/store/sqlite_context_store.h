@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -48,8 +49,16 @@ class SqliteContextStore : public ContextStore {
 
   using ContextStore::Put;
   absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset,
-                                 const StoreQuota& quota) override;
+                                 const StoreQuota& quota,
+                                 const std::optional<Replacement>& replacement) override;
+  using ContextStore::CheckPut;
+  absl::StatusOr<PutOutcome> CheckPut(const ContextRecord& record, const StoreQuota& quota,
+                                      const std::optional<Replacement>& replacement) override;
   absl::StatusOr<ContextRecord> Get(const std::string& tenant, const std::string& name) override;
+  absl::Status UpdateDetails(const std::string& tenant, const std::string& name,
+                             const ContextDetails& details, absl::Time updated) override;
+  absl::Status NoteUses(const std::vector<ContextUse>& uses) override;
+  absl::StatusOr<std::vector<ContextKey>> ListExpired(absl::Time now, int64_t limit) override;
   absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
                                           const std::string& name) override;
   absl::StatusOr<ContextPage> List(const std::string& tenant, PageLimits limits,
@@ -76,8 +85,14 @@ class SqliteContextStore : public ContextStore {
   SqliteContextStore(const StorePaths& paths, Locks locks, std::unique_ptr<DiskRoom> room,
                      std::unique_ptr<ContextTable> table, std::unique_ptr<DatasetFiles> files);
 
+  // The terms of a Put.
+  struct Terms {
+    const StoreQuota& quota;
+    const std::optional<Replacement>& replacement;
+  };
+
   absl::StatusOr<PutOutcome> StoreContext(const ContextRecord& record, absl::string_view dataset,
-                                          const StoreQuota& quota) ABSL_LOCKS_EXCLUDED(mutex_);
+                                          const Terms& terms) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Remove(const std::string& tenant, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Repeats a deletion that ended in `failure`, with the reserve released.
@@ -99,13 +114,22 @@ class SqliteContextStore : public ContextStore {
   absl::Status MatchFiles(std::set<std::string> files) ABSL_LOCKS_EXCLUDED(mutex_);
   // Writes the dataset. If the disk is full, frees disk space if possible.
   absl::Status WriteDataset(const std::string& key, absl::string_view dataset);
-  absl::Status InsertRecord(const ContextRecord& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool FreeDiskOf(int64_t bytes) const;
-  // Returns kUnchanged or AlreadyExists if there is a record of that name, else kCreated.
-  absl::StatusOr<PutOutcome> Compare(const ContextRecord& record)
+  // Inserts the record, or replaces the record of the same name. Frees disk space if necessary.
+  absl::Status WriteRecord(const ContextRecord& record, PutOutcome outcome)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns OK if the tenant's quota allows this record. REQUIRES: there is no record of its name.
-  absl::Status CheckQuota(const ContextRecord& record, const StoreQuota& quota)
+  // Replaces the record of the same name, and removes its dataset if it is not needed any longer.
+  absl::Status ReplaceRecord(ContextRecord record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FreeDiskOf(int64_t bytes) const;
+  // Returns kUnchanged, kReplaced or an error of Put if there is a record of that name, else
+  // kCreated.
+  absl::StatusOr<PutOutcome> Compare(const ContextRecord& record,
+                                     const std::optional<Replacement>& replacement)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Compare, then CheckQuota if the record would be written. Also checks that the store is open.
+  absl::StatusOr<PutOutcome> CompareWithinQuota(const ContextRecord& record, const Terms& terms)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns OK if the tenant's quota allows this record. `outcome`: kCreated or kReplaced.
+  absl::Status CheckQuota(const ContextRecord& record, const StoreQuota& quota, PutOutcome outcome)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPin(const DatasetId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropPin(const DatasetId& id) ABSL_LOCKS_EXCLUDED(mutex_);

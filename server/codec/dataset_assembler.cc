@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "engine/data/column_meaning.h"
 #include "engine/data/column_validation.h"
+#include "server/codec/details_decoder.h"
 #include "server/codec/resource_name.h"
 #include "server/codec/table_decoder.h"
 
@@ -56,60 +57,65 @@ void RemoveRows(const std::vector<bool>& dropped, std::vector<Cell>* cells) {
 
 absl::Status DatasetAssembler::Add(const v1::RegisterContextRequest& message) {
   switch (message.payload_case()) {
-    case v1::RegisterContextRequest::kHeader:
-      return AddHeader(message.header());
+    case v1::RegisterContextRequest::kSpec:
+      return AddSpec(message.spec());
     case v1::RegisterContextRequest::kRows:
       return AddRows(message.rows());
     case v1::RegisterContextRequest::PAYLOAD_NOT_SET:
       break;
   }
-  return InvalidField("payload", "must be a header or rows");
+  return InvalidField("payload", "must be a spec or rows");
 }
 
-absl::Status DatasetAssembler::AddHeader(const v1::RegisterContextHeader& header) {
-  if (has_header_) return InvalidField("header", "is allowed only in the first message");
-  RETURN_IF_ERROR(ValidateName("header.context_id", header.context_id()));
-  if (header.target_column().empty()) {
-    return InvalidField("header.target_column", "must not be empty");
+absl::Status DatasetAssembler::Add(const v1::CreateContextRequest& message) {
+  RETURN_IF_ERROR(AddSpec(message.spec()));
+  return AddRows(message.rows());
+}
+
+absl::Status DatasetAssembler::AddSpec(const v1::ContextSpec& spec) {
+  if (has_spec_) return InvalidField("spec", "is allowed only in the first message");
+  RETURN_IF_ERROR(ValidateName("spec.context_id", spec.context_id()));
+  if (spec.target_column().empty()) {
+    return InvalidField("spec.target_column", "must not be empty");
   }
-  if (static_cast<int64_t>(header.target_column().size()) > limits_.max_name_bytes) {
-    return LimitExceeded("header.target_column",
-                         absl::StrCat("has ", header.target_column().size(),
-                                      " bytes; the limit is ", limits_.max_name_bytes));
+  if (static_cast<int64_t>(spec.target_column().size()) > limits_.max_name_bytes) {
+    return LimitExceeded("spec.target_column",
+                         absl::StrCat("has ", spec.target_column().size(), " bytes; the limit is ",
+                                      limits_.max_name_bytes));
   }
-  if (!header.model().empty()) {
-    ASSIGN_OR_RETURN(std::string model, ParseModelName(header.model(), "header.model"));
-    model_id_ = std::move(model);
+  if (!spec.model().empty()) {
+    ASSIGN_OR_RETURN(std::string model, ParseModelName(spec.model(), "spec.model"));
+    request_.model = std::move(model);
   }
-  if (header.row_count() < 0) {
-    return InvalidField("header.row_count",
-                        absl::StrCat("is ", header.row_count(), "; 0 means unknown"));
+  if (spec.row_count() < 0) {
+    return InvalidField("spec.row_count",
+                        absl::StrCat("is ", spec.row_count(), "; 0 means unknown"));
   }
-  if (header.row_count() > limits_.max_context_rows) {
-    return LimitExceeded(
-        "header.row_count",
-        absl::StrCat("is ", header.row_count(), "; the limit is ", limits_.max_context_rows));
+  if (spec.row_count() > limits_.max_context_rows) {
+    return LimitExceeded("spec.row_count", absl::StrCat("is ", spec.row_count(), "; the limit is ",
+                                                        limits_.max_context_rows));
   }
-  if (!v1::RegisterContextHeader::Seasons_IsValid(header.seasons())) {
-    return InvalidField("header.seasons",
-                        absl::StrCat("is ", header.seasons(), ", which is not a known value"));
+  if (!v1::ContextSpec::Seasons_IsValid(spec.seasons())) {
+    return InvalidField("spec.seasons",
+                        absl::StrCat("is ", spec.seasons(), ", which is not a known value"));
   }
-  if (header.seasons() == v1::RegisterContextHeader::SEASONS_OFF) seasons_ = Seasons::kNotSought;
-  if (!v1::RegisterContextHeader::MissingTargets_IsValid(header.missing_targets())) {
-    return InvalidField("header.missing_targets", absl::StrCat("is ", header.missing_targets(),
-                                                               ", which is not a known value"));
+  if (spec.seasons() == v1::ContextSpec::SEASONS_OFF) seasons_ = Seasons::kNotSought;
+  if (!v1::ContextSpec::MissingTargets_IsValid(spec.missing_targets())) {
+    return InvalidField("spec.missing_targets", absl::StrCat("is ", spec.missing_targets(),
+                                                             ", which is not a known value"));
   }
-  drops_missing_targets_ =
-      header.missing_targets() == v1::RegisterContextHeader::MISSING_TARGETS_DROP;
-  context_id_ = header.context_id();
-  announced_rows_ = header.row_count();
-  target_ = header.target_column();
-  has_header_ = true;
+  drops_missing_targets_ = spec.missing_targets() == v1::ContextSpec::MISSING_TARGETS_DROP;
+  request_.context = spec.context_id();
+  request_.validate_only = spec.validate_only();
+  RETURN_IF_ERROR(DecodeDetails(spec, &request_));
+  announced_rows_ = spec.row_count();
+  target_ = spec.target_column();
+  has_spec_ = true;
   return absl::OkStatus();
 }
 
 absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
-  if (!has_header_) return InvalidField("header", "must be in the first message");
+  if (!has_spec_) return InvalidField("spec", "must be in the first message");
   if (chunks_ >= kMaxChunks) {
     return LimitExceeded("rows", absl::StrCat("are in more than ", kMaxChunks,
                                               " messages: send more rows per message"));
@@ -141,7 +147,7 @@ absl::Status DatasetAssembler::AddRows(const v1::Table& rows) {
 absl::Status DatasetAssembler::CheckTarget(const Table& chunk) const {
   const int64_t index = chunk.Find(target_);
   if (index < 0) {
-    return InvalidField("header.target_column",
+    return InvalidField("spec.target_column",
                         absl::StrCat("the rows have no column ", QuoteName(target_)));
   }
   const Column& column = chunk.columns[index];
@@ -281,10 +287,10 @@ absl::Status DatasetAssembler::DropMissingTargets(size_t index) {
 }
 
 absl::StatusOr<Dataset> DatasetAssembler::Finish() {
-  if (!has_header_) return InvalidField("header", "must be in the first message");
-  if (rows_ == 0) return InvalidField("rows", "must come after the header");
+  if (!has_spec_) return InvalidField("spec", "must be in the first message");
+  if (rows_ == 0) return InvalidField("rows", "must come after the spec");
   if (announced_rows_ != 0 && rows_ != announced_rows_) {
-    return InvalidField("header.row_count",
+    return InvalidField("spec.row_count",
                         absl::StrCat("is ", announced_rows_, ", but ", rows_, " rows were sent"));
   }
   if (table_.columns.size() < 2) {

@@ -1,4 +1,4 @@
-// Assembles a dataset from the messages of one RegisterContext call.
+// Assembles a dataset from the messages of one RegisterContext or CreateContext call.
 #ifndef CHORALE_SERVER_CODEC_DATASET_ASSEMBLER_H_
 #define CHORALE_SERVER_CODEC_DATASET_ASSEMBLER_H_
 
@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "chorale/v1/chorale.pb.h"
+#include "engine/api/request.h"
 #include "engine/data/limits.h"
 #include "engine/data/table.h"
 #include "engine/data/text_columns.h"
@@ -25,24 +26,25 @@ class DatasetAssembler {
   explicit DatasetAssembler(const Limits& limits) : limits_(limits) {}
 
   // Adds the next message. InvalidArgument, with the field: a missing, repeated or malformed
-  // header; a chunk whose columns differ from the first chunk's; a missing cell in the target
-  // column, unless the header drops such rows; too many rows, categories, bytes or chunks.
+  // spec; a chunk whose columns differ from the first chunk's; a missing cell in the target
+  // column, unless the spec drops such rows; too many rows, categories, bytes or chunks.
   absl::Status Add(const v1::RegisterContextRequest& message);
+  // Adds the only message of CreateContext, with the same errors.
+  absl::Status Add(const v1::CreateContextRequest& message);
 
   // Returns the whole dataset after the last message, with the types of columns of strings inferred
-  // and, if the header requests it, without rows that have no target value. InvalidArgument if
-  // there is no header, no row or no feature column, if the header's row_count differs from the
-  // number of rows, if strings of the target column are not numbers, or if those of another column
-  // are too many categories.
+  // and, if the spec requests it, without rows that have no target value. InvalidArgument if there
+  // is no spec, no row or no feature column, if the spec's row_count differs from the number of
+  // rows, if strings of the target column are not numbers, or if those of another column are too
+  // many categories.
   absl::StatusOr<Dataset> Finish();
   // After Finish: the warnings about columns of strings, in the order of the columns.
   const std::vector<TextWarning>& text_warnings() const { return text_warnings_; }
   // After Finish: the number of dropped rows without a target value.
   int64_t dropped_rows() const { return dropped_rows_; }
 
-  // From the header; empty before it.
-  const std::string& context_id() const { return context_id_; }
-  const std::string& model_id() const { return model_id_; }  // empty: the default model
+  // From the spec; empty before it.
+  const RegisterRequest& request() const { return request_; }
   int64_t rows() const { return rows_; }
   // The size of the names, cells and categories so far, which Limits::max_dataset_bytes limits.
   int64_t bytes() const { return bytes_; }
@@ -53,7 +55,7 @@ class DatasetAssembler {
   // The codes of a column's categories over all chunks.
   using CategoryIndex = absl::flat_hash_map<std::string, int32_t>;
 
-  absl::Status AddHeader(const v1::RegisterContextHeader& header);
+  absl::Status AddSpec(const v1::ContextSpec& spec);
   absl::Status AddRows(const v1::Table& rows);
   absl::Status CheckTarget(const Table& chunk) const;
   absl::Status CheckSameColumns(const Table& chunk) const;
@@ -66,9 +68,8 @@ class DatasetAssembler {
   absl::Status Append(const Column& chunk, size_t index);
 
   const Limits limits_;
-  bool has_header_ = false;
-  std::string context_id_;
-  std::string model_id_;
+  bool has_spec_ = false;
+  RegisterRequest request_;
   std::string target_;
   Seasons seasons_ = Seasons::kSought;
   bool drops_missing_targets_ = false;

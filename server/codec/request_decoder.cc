@@ -93,6 +93,7 @@ absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, con
   request.order = order;
   request.want_log_densities = message.include_log_densities();
   request.beyond_buffer = beyond;
+  request.validate_only = message.validate_only();
   return request;
 }
 

@@ -30,6 +30,13 @@ void EncodeTimings(const Timings& timings, v1::Timings* message) {
   EncodeDuration(timings.total, message->mutable_total());
 }
 
+void EncodeEstimate(const Estimate& estimate, v1::Estimate* message) {
+  message->set_device_bytes(estimate.device_bytes);
+  if (estimate.duration.has_value()) {
+    EncodeDuration(*estimate.duration, message->mutable_duration());
+  }
+}
+
 // What all results have.
 template <typename Message>
 void EncodeBase(const ResultBase& result, Message* message) {
@@ -88,6 +95,16 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
   message->set_resident_bytes(info.resident_bytes);
   EncodeTime(record.created, message->mutable_create_time());
   message->set_state(EncodeState(info.state));
+  message->set_description(record.details.description);
+  message->mutable_labels()->insert(record.details.labels.begin(), record.details.labels.end());
+  EncodeTime(record.updated, message->mutable_update_time());
+  if (record.last_used != absl::InfinitePast()) {
+    EncodeTime(record.last_used, message->mutable_last_use_time());
+  }
+  if (record.details.expires != absl::InfiniteFuture()) {
+    EncodeTime(record.details.expires, message->mutable_expire_time());
+  }
+  message->set_etag(EtagOf(record));
 }
 
 void EncodeContextPage(const ContextInfoPage& page, v1::ListContextsResponse* message) {
@@ -98,7 +115,11 @@ void EncodeContextPage(const ContextInfoPage& page, v1::ListContextsResponse* me
 void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextResponse* message) {
   EncodeContext(outcome.context, message->mutable_context());
   message->set_already_registered(outcome.outcome == PutOutcome::kUnchanged);
+  message->set_replaced(outcome.outcome == PutOutcome::kReplaced);
   EncodeWarnings(outcome.notes, message->mutable_warnings());
+  if (outcome.estimate.has_value()) {
+    EncodeEstimate(*outcome.estimate, message->mutable_estimate());
+  }
 }
 
 void EncodeModel(const ModelInfo& info, v1::Model* message) {
@@ -141,6 +162,9 @@ void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* me
 void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message) {
   message->set_seed(summary.seed);
   EncodeBase(summary, message);
+  if (summary.estimate.has_value()) {
+    EncodeEstimate(*summary.estimate, message->mutable_estimate());
+  }
 }
 
 void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::SampleBlock* message) {

@@ -102,12 +102,14 @@ absl::Status DeleteContext(const Environment& environment, const ReactorPtr& rea
   absl::StatusOr<std::string> name = ParseContextName(request.name(), "name");
   RETURN_IF_ERROR(name.status());
   reactor->live().Note("context", *name);
-  return RunBlocking(environment, reactor,
-                     [engine = environment.engine, tenant = reactor->live().caller().tenant,
-                      name = *std::move(name)]() -> absl::StatusOr<google::protobuf::Empty> {
-                       RETURN_IF_ERROR(engine->DeleteContext(tenant, name));
-                       return google::protobuf::Empty();
-                     });
+  return RunBlocking(
+      environment, reactor,
+      [engine = environment.engine, tenant = reactor->live().caller().tenant,
+       name = *std::move(name), terms = DeleteTerms{request.etag(), request.allow_missing()}]()
+          -> absl::StatusOr<google::protobuf::Empty> {
+        RETURN_IF_ERROR(engine->DeleteContext(tenant, name, terms));
+        return google::protobuf::Empty();
+      });
 }
 
 absl::Status WarmContext(const Environment& environment, const ReactorPtr& reactor,
@@ -180,9 +182,11 @@ absl::Status GetServerInfo(const Environment& environment, const ReactorPtr& rea
 
 ChoraleService::ChoraleService(const ServiceEnvironment* environment) : environment_(*environment) {
   SilenceParser();
-  Add(Method::kRegisterContext, [this](grpc::CallbackServerContext* context) {
-    return std::make_shared<RegisterReactor>(environment_, context);
-  });
+  for (const Method method : {Method::kRegisterContext, Method::kCreateContext}) {
+    Add(method, [this, method](grpc::CallbackServerContext* context) {
+      return std::make_shared<RegisterReactor>(method, environment_, context);
+    });
+  }
   Add(Method::kSample, [this](grpc::CallbackServerContext* context) {
     return std::make_shared<SampleReactor>(environment_, context);
   });

@@ -12,10 +12,28 @@
 #include "server/rpc/message.h"
 
 namespace chorale {
+namespace {
 
-RegisterReactor::RegisterReactor(const ServiceEnvironment& environment,
+// For logs.
+std::string OutcomeName(const RegisterOutcome& outcome) {
+  if (outcome.estimate.has_value()) return "validated";
+  switch (outcome.outcome) {
+    case PutOutcome::kCreated:
+      return "created";
+    case PutOutcome::kUnchanged:
+      return "unchanged";
+    case PutOutcome::kReplaced:
+      return "replaced";
+  }
+  return "";
+}
+
+}  // namespace
+
+RegisterReactor::RegisterReactor(Method method, const ServiceEnvironment& environment,
                                  grpc::CallbackServerContext* context)
-    : Reactor(Method::kRegisterContext, environment, context),
+    : Reactor(method, environment, context),
+      streams_(method == Method::kRegisterContext),
       assembler_(environment.limits->Get()),
       memory_(std::in_place, environment.registration_memory) {}
 
@@ -24,10 +42,22 @@ void RegisterReactor::Received(grpc::ByteBuffer* bytes) {
     ReleaseAndFinish(status);
     return;
   }
-  Read();
+  if (streams_) {
+    Read();
+  } else {
+    Submit();
+  }
 }
 
 void RegisterReactor::ReceivedAll() {
+  if (streams_) {
+    Submit();
+  } else {
+    ReleaseAndFinish(absl::InvalidArgumentError("the call has no request message"));
+  }
+}
+
+void RegisterReactor::Submit() {
   const bool runs = environment().blocking->TryRun(
       live().client(),
       [self = std::static_pointer_cast<RegisterReactor>(shared_from_this())] { self->Register(); });
@@ -37,12 +67,16 @@ void RegisterReactor::ReceivedAll() {
                                        environment().retry_delay));
 }
 
+template <typename Request>
+absl::Status RegisterReactor::Assemble(grpc::ByteBuffer* bytes) {
+  Request message;
+  RETURN_IF_ERROR(ParseMessage(bytes, &message));
+  return assembler_->Add(message);
+}
+
 absl::Status RegisterReactor::Take(grpc::ByteBuffer* bytes) {
-  {
-    v1::RegisterContextRequest message;
-    RETURN_IF_ERROR(ParseMessage(bytes, &message));
-    RETURN_IF_ERROR(assembler_->Add(message));
-  }
+  RETURN_IF_ERROR(streams_ ? Assemble<v1::RegisterContextRequest>(bytes)
+                           : Assemble<v1::CreateContextRequest>(bytes));
   // The assembled dataset and the engine's encoded copy of it.
   const int64_t needed = assembler_->memory_bytes() + assembler_->bytes();
   if (memory_->GrowTo(needed)) return absl::OkStatus();
@@ -73,17 +107,16 @@ void RegisterReactor::Register() {
 absl::StatusOr<v1::RegisterContextResponse> RegisterReactor::RegisterNow() {
   // Cancelled in the queue: the client would not learn the outcome.
   if (cancelled_) return absl::CancelledError("the client disconnected");
-  live().Note("context", assembler_->context_id());
+  live().Note("context", assembler_->request().context);
   live().Note("rows", assembler_->rows());
   live().Note("bytes", assembler_->bytes());
   ASSIGN_OR_RETURN(Dataset dataset, assembler_->Finish());
-  ASSIGN_OR_RETURN(
-      RegisterOutcome outcome,
-      environment().engine->Register(
-          live().caller().tenant, assembler_->context_id(), assembler_->model_id(), dataset,
-          {.contexts = live().caller().policy.quotas.contexts,
-           .dataset_bytes = live().caller().policy.quotas.dataset_bytes}));
-  live().Note("outcome", outcome.outcome == PutOutcome::kUnchanged ? "unchanged" : "created");
+  ASSIGN_OR_RETURN(RegisterOutcome outcome,
+                   environment().engine->Register(
+                       live().caller().tenant, assembler_->request(), dataset,
+                       {.contexts = live().caller().policy.quotas.contexts,
+                        .dataset_bytes = live().caller().policy.quotas.dataset_bytes}));
+  live().Note("outcome", OutcomeName(outcome));
   live().Note("model", outcome.context.record.model);
   v1::RegisterContextResponse response;
   EncodeTableWarnings(assembler_->text_warnings(), dataset.target, assembler_->dropped_rows(),

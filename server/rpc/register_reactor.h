@@ -1,4 +1,5 @@
-// The reactor of RegisterContext: receives a dataset in chunks and registers it.
+// The reactor of RegisterContext and CreateContext: receives a dataset, in chunks or in a single
+// message, and registers it.
 #ifndef CHORALE_SERVER_RPC_REGISTER_REACTOR_H_
 #define CHORALE_SERVER_RPC_REGISTER_REACTOR_H_
 
@@ -20,7 +21,8 @@
 namespace chorale {
 
 // Each chunk is validated and added before the next read, which limits how fast a client can send.
-// After the last chunk, registration blocks on the disk: it runs on the blocking executor.
+// After the last chunk, registration blocks on the disk: it runs on the blocking executor. The
+// message of CreateContext is validated and added as the only chunk.
 //
 // Finishes when
 //   - the server does not admit the call: at once;
@@ -33,10 +35,16 @@ namespace chorale {
 // the blocking executor.
 class RegisterReactor final : public Reactor {
  public:
-  RegisterReactor(const ServiceEnvironment& environment, grpc::CallbackServerContext* context);
+  // `method`: kRegisterContext or kCreateContext.
+  RegisterReactor(Method method, const ServiceEnvironment& environment,
+                  grpc::CallbackServerContext* context);
 
  private:
   absl::Status Take(grpc::ByteBuffer* bytes);
+  template <typename Request>
+  absl::Status Assemble(grpc::ByteBuffer* bytes);
+  // Registers the dataset on the blocking executor.
+  void Submit();
   // On the blocking executor.
   void Register();
   absl::StatusOr<v1::RegisterContextResponse> RegisterNow();
@@ -50,6 +58,7 @@ class RegisterReactor final : public Reactor {
   void FailToReceive(const absl::Status& status) override { ReleaseAndFinish(status); }
   void Cancelled() override;
 
+  const bool streams_;  // RegisterContext
   std::atomic<bool> cancelled_{false};
   // -----
   std::optional<DatasetAssembler> assembler_;

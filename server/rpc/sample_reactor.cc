@@ -41,7 +41,11 @@ absl::Status SampleReactor::Begin(grpc::ByteBuffer* bytes) {
   CallContext call = live().MakeCallContext(Self(), request->context);
   live().Note("paths", request->paths);
   live().Note("query_rows", request->query_rows.rows());
-  RETURN_IF_ERROR(live().TakeValues(request->paths, request->query_rows.rows()));
+  if (request->validate_only) {
+    live().Note("validate_only", true);
+  } else {
+    RETURN_IF_ERROR(live().TakeValues(request->paths, request->query_rows.rows()));
+  }
   Attach(environment().engine->Sample(std::move(call), *std::move(request), Self()));
   return absl::OkStatus();
 }

@@ -22,6 +22,7 @@ Role RoleFor(Method method) {
     case Method::kGetServerInfo:
       return Role::kRead;
     case Method::kRegisterContext:
+    case Method::kCreateContext:
     case Method::kDeleteContext:
       return Role::kRegister;
   }

@@ -15,7 +15,7 @@ namespace chorale {
 // Each role includes the previous roles.
 enum class Role {
   kRead,      // all calls except the ones below: registered contexts, and results from them
-  kRegister,  // RegisterContext and DeleteContext, of the tenant's own contexts
+  kRegister,  // RegisterContext, CreateContext and DeleteContext, of the tenant's own contexts
   kAdmin,     // every call of the tenant, including calls that later versions add
 };
 

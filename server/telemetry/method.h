@@ -8,6 +8,7 @@ namespace chorale {
 
 enum class Method {
   kRegisterContext,
+  kCreateContext,
   kGetContext,
   kListContexts,
   kDeleteContext,
@@ -20,9 +21,10 @@ enum class Method {
   kGetServerInfo,
 };
 
-inline constexpr std::array<const char*, 11> kMethodNames = {
-    "RegisterContext", "GetContext", "ListContexts", "DeleteContext", "WarmContext",  "Predict",
-    "Sample",          "LogDensity", "GetModel",     "ListModels",    "GetServerInfo"};
+inline constexpr std::array<const char*, 12> kMethodNames = {
+    "RegisterContext", "CreateContext", "GetContext", "ListContexts",
+    "DeleteContext",   "WarmContext",   "Predict",    "Sample",
+    "LogDensity",      "GetModel",      "ListModels", "GetServerInfo"};
 
 inline const char* MethodName(Method method) { return kMethodNames[static_cast<int>(method)]; }
 

@@ -329,7 +329,7 @@ TARGETS = pb.Table(columns=[column('x', [-1.0, 0.5, 2.0]), category_column('c', 
 
 
 def registration(context_id: str) -> Iterator[pb.RegisterContextRequest]:
-    yield pb.RegisterContextRequest(header=pb.RegisterContextHeader(
+    yield pb.RegisterContextRequest(spec=pb.ContextSpec(
         context_id=context_id, target_column='y'))
     yield pb.RegisterContextRequest(rows=table(context_id))
 

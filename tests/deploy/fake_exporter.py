@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-METHODS = ['RegisterContext', 'GetContext', 'ListContexts', 'DeleteContext', 'WarmContext',
-           'Predict', 'Sample', 'LogDensity', 'GetModel', 'ListModels',
+METHODS = ['RegisterContext', 'CreateContext', 'GetContext', 'ListContexts', 'DeleteContext',
+           'WarmContext', 'Predict', 'Sample', 'LogDensity', 'GetModel', 'ListModels',
            'GetServerInfo']
 CODES = ['OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED', 'NOT_FOUND',
          'RESOURCE_EXHAUSTED', 'INTERNAL', 'UNAVAILABLE', 'DATA_LOSS']

@@ -14,13 +14,18 @@ import unittest
 import grpc
 from google.protobuf import json_format
 
-from edge_processes import RETRY, FakeServer, free_ports, wait_until
+from edge_processes import RETRY, FakeServer, free_ports, pb, wait_until
 from json_calls import JSON_HEADERS, TestCase
 
 
 class Failing(FakeServer):
+    # pylint: disable=invalid-name
 
-    def Sample(self, request, context):  # pylint: disable=invalid-name
+    def CreateContext(self, request, context):
+        self.begin(context)
+        return pb.RegisterContextResponse(context=pb.Context(name=self.name))
+
+    def Sample(self, request, context):
         """The paths of FakeServer; then, with a seed, an error."""
         yield from super().Sample(request, context)
         if request.HasField('seed'):
@@ -59,6 +64,43 @@ class EnvoyTest(TestCase):
                           'traceparent': 'trace', 'x-envoy-original-path': '/v1/contexts/t',
                           'some-bin': None})
         self.assertNotEqual(seen['x-forwarded-for'], '10.0.0.1')
+
+    def test_a_table_goes_to_the_server_of_its_id(self):
+        """Also if the spec comes last, after more than Envoy keeps of a stream elsewhere."""
+        rows = {'columns': [{'name': 'x', 'numeric': {'values': [0.1234567890123456] * 100000}}]}
+        places = set()
+        for i in range(20):
+            path = f'/v1/contexts/t{i}'
+            place = json.loads(self.call('GET', path))['name']
+            places.add(place)
+            for body in ({'spec': {'contextId': f't{i}'}},
+                         {'spec': {'context_id': f't{i}', 'labels': {'context_id': 'other'}}},
+                         {'rows': rows, 'spec': {'contextId': f't{i}'}}):
+                answer = json.loads(self.call('POST', '/v1/contexts', body))
+                self.assertEqual(answer['context']['name'], place, i)
+        self.assertEqual(len(places), 3)
+
+    def test_a_table_without_an_id_goes_to_no_server(self):
+        forged = {'x-envoy-chorale-context': '["t"]'}
+        for body in ({}, {'spec': {}}, {'spec': {'contextId': ''}},
+                     {'spec': {'contextId': 'a\r\nb: c'}}, {'spec': {'contextId': 'a"],["b'}}):
+            with self.subTest(body):
+                status, error = self.error('POST', '/v1/contexts', body, headers=forged)
+                self.assertEqual((status, error.code), (400, 3), error)
+                self.assertIn('spec.contextId', error.message)
+        self.assertEqual(self.metadata(), [])
+
+    def test_a_table_is_sent_again(self):
+        for fake in self.fakes:
+            fake.failures = 3
+        body = {'spec': {'contextId': 't'}}
+        self.assertEqual(self.request('POST', '/v1/contexts', body, headers=dict([RETRY]))[0], 200)
+        self.assertEqual(len(self.metadata()), 4)
+        for fake in self.fakes:
+            fake.failures = 1
+        status, error = self.error('POST', '/v1/contexts', body)
+        self.assertEqual((status, error.code, error.message), (503, 14, 'draining'))
+        self.assertEqual(len(self.metadata()), 1)
 
     def test_retries(self):
         for fake in self.fakes:

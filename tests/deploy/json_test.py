@@ -96,6 +96,64 @@ class ServersTest(TestCase):
         status, error = self.error('DELETE', '/v1/contexts/short')
         self.assertEqual((status, error.code), (404, 5))
 
+    def test_create(self):
+        """The id is in the body. Each context must be found again by the id in its path, by JSON and
+        by gRPC."""
+        created = [f'created-{i}' for i in range(12)]
+        for one in created:
+            body = {'spec': {'contextId': one, 'targetColumn': 'y', 'description': 'of "JSON"'},
+                    'rows': json_format.MessageToDict(table(one))}
+            answer = json.loads(self.call('POST', '/v1/contexts', body))
+            self.assertEqual(answer['context']['name'], f'contexts/{one}')
+            self.assertEqual(answer['context']['description'], 'of "JSON"')
+            self.assertFalse(answer['alreadyRegistered'])
+            self.assertTrue(json.loads(self.call('POST', '/v1/contexts', body))['alreadyRegistered'])
+            content = self.call('GET', f'/v1/contexts/{one}')
+            self.same(content, self.stub.GetContext(pb.GetContextRequest(name=f'contexts/{one}'),
+                                                    metadata=about(one)))
+            # The same content as by gRPC.
+            uploaded = self.stub.RegisterContext(registration(one), metadata=about(one))
+            self.assertTrue(uploaded.already_registered)
+        self.assertGreater(min(len(server.contexts().keys() & set(created)) for server in self.servers), 0)
+
+    def test_create_by_names_of_the_proto(self):
+        body = {'rows': json_format.MessageToDict(table('proto')),
+                'spec': {'context_id': 'proto', 'target_column': 'y', 'validate_only': True}}
+        answer = json.loads(self.call('POST', '/v1/contexts', body))
+        self.assertGreater(int(answer['estimate']['deviceBytes']), 0)
+        self.assertEqual(self.error('GET', '/v1/contexts/proto')[0], 404)
+
+    def test_replace_and_delete_by_etag(self):
+        spec = {'contextId': 'replaced', 'targetColumn': 'y'}
+        first = json.loads(self.call('POST', '/v1/contexts', {
+            'spec': spec, 'rows': json_format.MessageToDict(table('first'))}))
+        other = {'spec': spec, 'rows': json_format.MessageToDict(table('other'))}
+        status, error = self.error('POST', '/v1/contexts', other)
+        self.assertEqual((status, error.code), (409, 6))
+        spec['replace'] = True
+        spec['etag'] = 'old'
+        status, error = self.error('POST', '/v1/contexts', other)
+        self.assertEqual((status, error.code), (409, 10))
+        spec['etag'] = first['context']['etag']
+        second = json.loads(self.call('POST', '/v1/contexts', other))
+        self.assertTrue(second['replaced'])
+        path = '/v1/contexts/replaced'
+        status, error = self.error('DELETE', f'{path}?etag={first["context"]["etag"]}')
+        self.assertEqual((status, error.code), (409, 10))
+        self.call('DELETE', f'{path}?etag={second["context"]["etag"]}')
+        self.assertEqual(self.error('DELETE', path)[0], 404)
+        self.call('DELETE', f'{path}?allowMissing=true')
+
+    def test_a_table_without_a_valid_id_is_rejected(self):
+        rows = json_format.MessageToDict(table(self.one))
+        for spec in (None, {}, {'contextId': ''}, {'contextId': 'a\nb: c'}, {'contextId': 'A'},
+                     {'contextId': 'x', 'labels': {'contextId': 'y'}}):
+            with self.subTest(spec):
+                body = {'rows': rows} if spec is None else {
+                    'rows': rows, 'spec': {'targetColumn': 'y', **spec}}
+                status, error = self.error('POST', '/v1/contexts', body)
+                self.assertEqual((status, error.code), (400, 3), error)
+
     def test_warm(self):
         for body in (None, {}):
             context = json.loads(self.call('POST', self.path('warm'), body))
@@ -286,13 +344,13 @@ class ExamplesTest(TestCase):
              '--name', 'penguins', '--server', f'localhost:{cls.edge.port}', '--tls-ca',
              cls.certificate], check=True, capture_output=True, timeout=PATIENCE)
 
-    def output_of(self, program: str, language: str, *more: str) -> str:
-        """Runs the last code in a language."""
+    def output_of(self, program: str, language: str, *more: str, index: int = -1) -> str:
+        """Runs the code with an index among those in a language."""
         if shutil.which(program) is None:
             self.skipTest(f'there is no {program}')
         page = (ROOT / 'docs' / 'json.md').read_text(encoding='utf-8')
         page = page[:page.index('## Values')]
-        code = re.findall(rf'```{language}\n(.*?)```', page, re.DOTALL)[-1]
+        code = re.findall(rf'```{language}\n(.*?)```', page, re.DOTALL)[index]
         code = code.replace('localhost:8443', f'localhost:{self.edge.port}')
         code = code.replace('deploy/envoy/tls/tls.crt', self.certificate)
         done = subprocess.run([program, *more], input=code, capture_output=True, text=True,
@@ -310,6 +368,13 @@ class ExamplesTest(TestCase):
         self.assertEqual((len(prediction['means']), len(prediction['quantiles'])), (2, 6))
         for mean in prediction['means']:
             self.assertTrue(2500 < mean < 6500, mean)
+
+    def test_register_by_curl(self):
+        if shutil.which('curl') is None:
+            self.skipTest('there is no curl')
+        answer = json.loads(self.output_of('bash', 'sh', '-e', index=1))
+        self.assertEqual(answer['context']['name'], 'contexts/sales')
+        self.assertEqual(answer['context']['rowCount'], '3')
 
     def test_javascript(self):
         output = self.output_of('node', 'js', '--input-type=module')

@@ -76,35 +76,36 @@ ApiClient::ApiClient(const std::string& address,
 Reply<v1::RegisterContextResponse> ApiClient::Register(const std::string& id, const Rows& rows,
                                                        const std::string& model,
                                                        int64_t chunk_rows) const {
-  v1::RegisterContextHeader header;
-  header.set_context_id(id);
-  header.set_target_column("y");
-  header.set_model(model);
+  v1::ContextSpec spec;
+  spec.set_context_id(id);
+  spec.set_target_column("y");
+  spec.set_model(model);
   std::vector<v1::Table> chunks;
   for (int64_t first = 0; first < rows.count(); first += chunk_rows) {
     chunks.push_back(ContextTable(rows, first, std::min(chunk_rows, rows.count() - first)));
   }
-  return Upload(header, chunks);
+  return Upload(spec, chunks);
 }
 
-Reply<v1::RegisterContextResponse> ApiClient::Register(
-    const std::string& id, const v1::Table& table, const std::string& target_column,
-    v1::RegisterContextHeader::Seasons seasons) const {
-  v1::RegisterContextHeader header;
-  header.set_context_id(id);
-  header.set_target_column(target_column);
-  header.set_seasons(seasons);
-  return Upload(header, {table});
+Reply<v1::RegisterContextResponse> ApiClient::Register(const std::string& id,
+                                                       const v1::Table& table,
+                                                       const std::string& target_column,
+                                                       v1::ContextSpec::Seasons seasons) const {
+  v1::ContextSpec spec;
+  spec.set_context_id(id);
+  spec.set_target_column(target_column);
+  spec.set_seasons(seasons);
+  return Upload(spec, {table});
 }
 
-Reply<v1::RegisterContextResponse> ApiClient::Upload(const v1::RegisterContextHeader& header,
+Reply<v1::RegisterContextResponse> ApiClient::Upload(const v1::ContextSpec& spec,
                                                      const std::vector<v1::Table>& chunks) const {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + kTimeout));
   Reply<v1::RegisterContextResponse> reply;
   const auto writer = stub_->RegisterContext(&context, &reply.value);
   v1::RegisterContextRequest message;
-  *message.mutable_header() = header;
+  *message.mutable_spec() = spec;
   bool open = writer->Write(message);
   for (size_t i = 0; open && i < chunks.size(); ++i) {
     *message.mutable_rows() = chunks[i];
@@ -113,6 +114,11 @@ Reply<v1::RegisterContextResponse> ApiClient::Upload(const v1::RegisterContextHe
   writer->WritesDone();
   reply.status = writer->Finish();
   return reply;
+}
+
+Reply<v1::RegisterContextResponse> ApiClient::Create(
+    const v1::CreateContextRequest& request) const {
+  return Unary<v1::RegisterContextResponse>(*stub_, &v1::Chorale::Stub::CreateContext, request);
 }
 
 Reply<v1::Context> ApiClient::Get(const std::string& id) const {

@@ -55,12 +55,13 @@ class ApiClient {
                                               const std::string& model = "",
                                               int64_t chunk_rows = 10'000) const;
   // The same of a table with columns of any kind, in one message.
-  Reply<v1::RegisterContextResponse> Register(
-      const std::string& id, const v1::Table& table, const std::string& target_column,
-      v1::RegisterContextHeader::Seasons seasons = {}) const;
-  // Sends the header, then the chunks.
-  Reply<v1::RegisterContextResponse> Upload(const v1::RegisterContextHeader& header,
+  Reply<v1::RegisterContextResponse> Register(const std::string& id, const v1::Table& table,
+                                              const std::string& target_column,
+                                              v1::ContextSpec::Seasons seasons = {}) const;
+  // Sends the spec, then the chunks.
+  Reply<v1::RegisterContextResponse> Upload(const v1::ContextSpec& spec,
                                             const std::vector<v1::Table>& chunks) const;
+  Reply<v1::RegisterContextResponse> Create(const v1::CreateContextRequest& request) const;
   Reply<v1::Context> Get(const std::string& id) const;
   Reply<v1::Context> Warm(const std::string& id) const;
   grpc::Status Delete(const std::string& id) const;

@@ -290,15 +290,15 @@ TEST_F(ColumnFormsTest, RowsWithoutATargetAreDropped) {
   days.AddTarget();
   v1::Table table = days.message();
   table.mutable_columns(4)->mutable_strings()->set_values(3, "");
-  v1::RegisterContextHeader header;
-  header.set_context_id("dropped");
-  header.set_target_column("y");
-  auto reply = client_->Upload(header, {table});
+  v1::ContextSpec spec;
+  spec.set_context_id("dropped");
+  spec.set_target_column("y");
+  auto reply = client_->Upload(spec, {table});
   EXPECT_EQ(reply.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(reply.status.error_message(), HasSubstr("row 3 is missing"));
 
-  header.set_missing_targets(v1::RegisterContextHeader::MISSING_TARGETS_DROP);
-  reply = client_->Upload(header, {table});
+  spec.set_missing_targets(v1::ContextSpec::MISSING_TARGETS_DROP);
+  reply = client_->Upload(spec, {table});
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
   EXPECT_EQ(reply.value.context().row_count(), kRows - 1);
   EXPECT_EQ(reply.value.warnings(0).reason(), v1::Warning::REASON_DROPPED_ROWS);

@@ -165,6 +165,21 @@ TEST_F(QuotaTest, WhatIsRefusedCostsNothing) {
   EXPECT_TRUE(acme.Sample(MakeSample("data", query_rows, 200, 1)).complete());
 }
 
+TEST_F(QuotaTest, WhatIsOnlyValidatedCostsNothing) {
+  StartWith("max_values_per_second: 1000");
+  const ApiClient acme = Client("acme");
+  ASSERT_TRUE(acme.Register("data", RandomRows(50, 3, 1)).ok());
+  v1::SampleRequest request = MakeSample("data", RandomRows(5, 3, 2), 800, 1);
+  request.set_validate_only(true);
+  for (int i = 0; i < 5; ++i) {
+    const Samples validated = acme.Sample(request);
+    ASSERT_TRUE(validated.status.ok()) << validated.status.error_message();
+    EXPECT_GT(validated.summary.estimate().device_bytes(), 0);
+  }
+  request.set_validate_only(false);
+  EXPECT_TRUE(acme.Sample(request).complete());
+}
+
 // A tenant could otherwise draw without end by not reading the ends of its streams.
 TEST_F(QuotaTest, WhatWasDrawnIsPaidForAlsoIfNobodyReadsIt) {
   StartWith("max_values_per_second: 1000", {"--unread_timeout=1s"});

@@ -36,10 +36,10 @@ class RegistrationTest : public ::testing::Test {
     if (server_ != nullptr) server_->Terminate();
   }
 
-  static Message Header(const std::string& id) {
+  static Message Spec(const std::string& id) {
     Message message;
-    message.mutable_header()->set_context_id(id);
-    message.mutable_header()->set_target_column("y");
+    message.mutable_spec()->set_context_id(id);
+    message.mutable_spec()->set_target_column("y");
     return message;
   }
   static Message Chunk(const Rows& rows = RandomRows(10, 3, 1)) {
@@ -188,7 +188,7 @@ TEST_F(RegistrationTest, CategoriesAndMissingCells) {
   for (const char* category : {"yellow", "red", "blue"}) {
     column->mutable_categorical()->add_categories(category);
   }
-  const grpc::Status status = Send({Header("mixed"), chunk, second});
+  const grpc::Status status = Send({Spec("mixed"), chunk, second});
   ASSERT_TRUE(status.ok()) << status.error_message();
   const v1::Context context = client_->Get("mixed").value;
   EXPECT_EQ(context.row_count(), 20);
@@ -311,50 +311,50 @@ TEST_F(RegistrationTest, BadRegistrationsAreRefusedByField) {
     return message;
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  ExpectRefused("nothing", {}, "header");
-  ExpectRefused("rows first", {Chunk()}, "header");
-  ExpectRefused("two headers", {Header("a"), Header("a"), Chunk()}, "header");
-  ExpectRefused("no rows", {Header("a")}, "rows");
-  ExpectRefused("an empty message", {Header("a"), Message()}, "");
+  ExpectRefused("nothing", {}, "spec");
+  ExpectRefused("rows first", {Chunk()}, "spec");
+  ExpectRefused("two specs", {Spec("a"), Spec("a"), Chunk()}, "spec");
+  ExpectRefused("no rows", {Spec("a")}, "rows");
+  ExpectRefused("an empty message", {Spec("a"), Message()}, "");
   for (const char* id : {"", "A", "a/b", "..", ".a", "-a", "a b", "\xc3\xa4"}) {
-    ExpectRefused(absl::StrCat("id '", id, "'"), {Header(id), Chunk()}, "context_id");
+    ExpectRefused(absl::StrCat("id '", id, "'"), {Spec(id), Chunk()}, "context_id");
   }
-  ExpectRefused("an id too long", {Header(std::string(64, 'a')), Chunk()}, "context_id");
-  Message header = Header("a");
-  header.mutable_header()->set_target_column("z");
-  ExpectRefused("no such target", {header, Chunk()}, "target_column", "z");
-  header = Header("a");
-  header.mutable_header()->set_model("other");
-  ExpectRefused("a malformed model", {header, Chunk()}, "model");
+  ExpectRefused("an id too long", {Spec(std::string(64, 'a')), Chunk()}, "context_id");
+  Message spec = Spec("a");
+  spec.mutable_spec()->set_target_column("z");
+  ExpectRefused("no such target", {spec, Chunk()}, "target_column", "z");
+  spec = Spec("a");
+  spec.mutable_spec()->set_model("other");
+  ExpectRefused("a malformed model", {spec, Chunk()}, "model");
   ExpectRefused("a missing target value",
-                {Header("a"), spoilt([&](auto* t) {
+                {Spec("a"), spoilt([&](auto* t) {
                    t->mutable_columns(3)->mutable_numeric()->set_values(4, nan);
                  })},
                 "rows.columns[3]", "target");
-  ExpectRefused("an infinite feature", {Header("a"), spoilt([&](auto* t) {
+  ExpectRefused("an infinite feature", {Spec("a"), spoilt([&](auto* t) {
                                           t->mutable_columns(1)->mutable_numeric()->set_values(
                                               4, std::numeric_limits<double>::infinity());
                                         })},
                 "rows.columns[1]", "infinite");
   ExpectRefused(
       "other columns later",
-      {Header("a"), Chunk(), spoilt([](auto* t) { t->mutable_columns(1)->set_name("other"); })},
+      {Spec("a"), Chunk(), spoilt([](auto* t) { t->mutable_columns(1)->set_name("other"); })},
       "rows");
   ExpectRefused("only the target",
-                {Header("a"), spoilt([](auto* t) { t->mutable_columns()->DeleteSubrange(0, 3); })},
+                {Spec("a"), spoilt([](auto* t) { t->mutable_columns()->DeleteSubrange(0, 3); })},
                 "");
-  ExpectRefused("a code out of range", {Header("a"), spoilt([](auto* t) {
+  ExpectRefused("a code out of range", {Spec("a"), spoilt([](auto* t) {
                                           auto* values =
                                               t->mutable_columns(1)->mutable_categorical();
                                           values->add_categories("one");
                                           for (int i = 0; i < 10; ++i) values->add_codes(i / 9);
                                         })},
                 "rows");
-  header = Header("a");
-  header.mutable_header()->set_model("models/unknown");
-  EXPECT_EQ(Send({header, Chunk()}).error_code(), grpc::StatusCode::NOT_FOUND);
+  spec = Spec("a");
+  spec.mutable_spec()->set_model("models/unknown");
+  EXPECT_EQ(Send({spec, Chunk()}).error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_TRUE(client_->List().value.empty());
-  EXPECT_TRUE(Send({Header("a"), Chunk(), Chunk()}).ok());
+  EXPECT_TRUE(Send({Spec("a"), Chunk(), Chunk()}).ok());
 }
 
 }  // namespace

@@ -116,8 +116,8 @@ TEST_F(ResilienceTest, AClientThatVanishesWhileRegisteringRegistersNothing) {
   v1::RegisterContextResponse response;
   const auto writer = doomed.stub().RegisterContext(&context, &response);
   v1::RegisterContextRequest message;
-  message.mutable_header()->set_context_id("half");
-  message.mutable_header()->set_target_column("y");
+  message.mutable_spec()->set_context_id("half");
+  message.mutable_spec()->set_target_column("y");
   ASSERT_TRUE(writer->Write(message));
   *message.mutable_rows() = ContextTable(RandomRows(50, 3, 4), 0, 50);
   ASSERT_TRUE(writer->Write(message));

@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using Header = v1::RegisterContextHeader;
+using Spec = v1::ContextSpec;
 
 constexpr int kRows = 96;
 constexpr int kQueryRows = 24;
@@ -71,7 +71,7 @@ class SeasonsTest : public ::testing::Test {
     client_ = std::make_unique<ApiClient>(server_->address());
   }
 
-  v1::RegisterContextResponse Register(const std::string& id, Header::Seasons seasons) const {
+  v1::RegisterContextResponse Register(const std::string& id, Spec::Seasons seasons) const {
     const auto reply = client_->Register(id, series_.Context(), "y", seasons);
     EXPECT_TRUE(reply.ok()) << reply.status.error_message();
     return reply.value;
@@ -120,7 +120,7 @@ class SeasonsTest : public ::testing::Test {
 };
 
 TEST_F(SeasonsTest, DrawsFollowTheSeasonUnlessItIsNotSought) {
-  const v1::RegisterContextResponse told = Register("told", Header::SEASONS_UNSPECIFIED);
+  const v1::RegisterContextResponse told = Register("told", Spec::SEASONS_UNSPECIFIED);
   ASSERT_EQ(told.warnings_size(), 1);
   EXPECT_EQ(told.warnings(0).reason(), v1::Warning::REASON_SEASON);
   EXPECT_EQ(told.warnings(0).column(), "month_number");
@@ -128,7 +128,7 @@ TEST_F(SeasonsTest, DrawsFollowTheSeasonUnlessItIsNotSought) {
   EXPECT_EQ(told.context().features_size(), 1);
   EXPECT_EQ(told.context().features(0).season_steps(), 12);
 
-  const v1::RegisterContextResponse alone = Register("alone", Header::SEASONS_OFF);
+  const v1::RegisterContextResponse alone = Register("alone", Spec::SEASONS_OFF);
   EXPECT_EQ(alone.warnings_size(), 0);
   EXPECT_EQ(alone.context().features(0).season_steps(), 0);
   EXPECT_NE(alone.context().digest(), told.context().digest());
@@ -140,8 +140,8 @@ TEST_F(SeasonsTest, DrawsFollowTheSeasonUnlessItIsNotSought) {
 }
 
 TEST_F(SeasonsTest, SurvivesARestartWithTheSameBits) {
-  const std::string digest = Register("told", Header::SEASONS_ON).context().digest();
-  Register("alone", Header::SEASONS_OFF);
+  const std::string digest = Register("told", Spec::SEASONS_ON).context().digest();
+  Register("alone", Spec::SEASONS_OFF);
   const Samples told = Draw("told");
   const Samples alone = Draw("alone");
   server_->Terminate();
@@ -153,10 +153,10 @@ TEST_F(SeasonsTest, SurvivesARestartWithTheSameBits) {
 
   // What is registered again is compared with all that was asked.
   EXPECT_TRUE(client_->Register("told", series_.Context(), "y").value.already_registered());
-  EXPECT_TRUE(client_->Register("alone", series_.Context(), "y", Header::SEASONS_OFF)
+  EXPECT_TRUE(client_->Register("alone", series_.Context(), "y", Spec::SEASONS_OFF)
                   .value.already_registered());
   EXPECT_EQ(
-      client_->Register("told", series_.Context(), "y", Header::SEASONS_OFF).status.error_code(),
+      client_->Register("told", series_.Context(), "y", Spec::SEASONS_OFF).status.error_code(),
       grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(client_->Get("told").value.digest(), digest);
 }

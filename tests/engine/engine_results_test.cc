@@ -82,6 +82,42 @@ TEST_F(EngineResultsTest, WithoutASeedOneIsChosenThatGivesTheSameSamples) {
   EXPECT_EQ(first->ByTarget(2, 2), second->ByTarget(2, 2));
 }
 
+TEST_F(EngineResultsTest, AValidatedSampleDrawsNothing) {
+  backend_options_.rows_bytes_per_row = 16;
+  Start();
+  const auto validate = [&](SampleRequest request) {
+    request.validate_only = true;
+    auto recorder = std::make_shared<SampleRecorder>();
+    engine_->Sample(call_, std::move(request), recorder);
+    return recorder;
+  };
+  const auto first = validate(SampleOf("c", 6, 5));
+  ASSERT_TRUE(first->Wait().ok());
+  EXPECT_TRUE(first->blocks().empty());
+  EXPECT_EQ(first->summary().seed, 7u);
+  EXPECT_FALSE(first->summary().source.context_digest.empty());
+  ASSERT_TRUE(first->summary().estimate.has_value());
+  // Two tiles of four paths, and the query rows.
+  EXPECT_EQ(first->summary().estimate->device_bytes, 2 * 4 * 5 * 64 + 5 * 16);
+  EXPECT_EQ(first->summary().estimate->duration, std::nullopt) << "nothing was drawn yet";
+  EXPECT_EQ(StateOf("c"), ContextState::kNotResident);
+  EXPECT_EQ(backend_.encodings, 0);
+
+  EXPECT_EQ(ErrorField(validate(SampleOf("c", 0, 5))->Wait()), "path_count");
+  EXPECT_EQ(validate(SampleOf("d", 1, 5))->Wait().code(), absl::StatusCode::kNotFound);
+
+  backend_.clock = &clock_;
+  backend_.step_time = absl::Milliseconds(10);
+  auto drawn = std::make_shared<SampleRecorder>();
+  engine_->Sample(call_, SampleOf("c", 6, 5), drawn);
+  ASSERT_TRUE(drawn->Wait().ok());
+  EXPECT_FALSE(drawn->summary().estimate.has_value());
+  const auto second = validate(SampleOf("c", 6, 5));
+  ASSERT_TRUE(second->Wait().ok());
+  ASSERT_TRUE(second->summary().estimate->duration.has_value());
+  EXPECT_GT(*second->summary().estimate->duration, absl::ZeroDuration());
+}
+
 TEST_F(EngineResultsTest, LogDensity) {
   Start(Normalization::kZScore);
   LogDensityRequest request = DensityOf("c", 9, 5);

@@ -15,6 +15,7 @@
 
 #include "base/mutex.h"
 #include "engine/backend/backend.h"
+#include "engine/context/registered_context.h"
 #include "tests/support/skippable_clock.h"
 
 namespace chorale::testing {
@@ -101,6 +102,16 @@ float FakeLogDensity(float value, int64_t position, int64_t query_row);
 
 // `log` outlives the backend and may be inspected at any time.
 std::unique_ptr<Backend> NewFakeBackend(const FakeBackendOptions& options, FakeBackendLog* log);
+
+// Returns a model with a single small layer, so that the FLOPs of its work are defined.
+inline std::shared_ptr<ServedModel> NewServedModel() {
+  auto model = std::make_shared<ServedModel>();
+  model->info.config.d_model = 8;
+  model->info.config.n_heads = 1;
+  model->info.config.n_kv_heads = 1;
+  model->info.config.n_layers = 1;
+  return model;
+}
 
 }  // namespace chorale::testing
 

@@ -6,10 +6,12 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/error_details.h"
 #include "base/mutex.h"
 #include "engine/store/context_store.h"
 
@@ -50,15 +52,23 @@ class FakeStore : public ContextStore {
 
   using ContextStore::Put;
   absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset,
-                                 const StoreQuota& /*quota*/) override {
+                                 const StoreQuota& /*quota*/,
+                                 const std::optional<Replacement>& replacement) override {
     MutexLock lock(&mutex_);
-    const auto [it, created] =
-        contexts_.try_emplace({record.tenant, record.name}, record, std::string(dataset));
-    if (created) return PutOutcome::kCreated;
-    const bool same =
-        it->second.first.digest == record.digest && it->second.first.model == record.model;
-    if (same) return PutOutcome::kUnchanged;
-    return absl::AlreadyExistsError("the name is taken by other content");
+    const absl::StatusOr<PutOutcome> outcome = Compare(record, replacement);
+    if (!outcome.ok() || *outcome == PutOutcome::kUnchanged) return outcome;
+    auto& stored = contexts_[{record.tenant, record.name}];
+    const absl::Time created =
+        *outcome == PutOutcome::kReplaced ? stored.first.created : record.created;
+    stored = {record, std::string(dataset)};
+    stored.first.created = created;
+    return outcome;
+  }
+  using ContextStore::CheckPut;
+  absl::StatusOr<PutOutcome> CheckPut(const ContextRecord& record, const StoreQuota& /*quota*/,
+                                      const std::optional<Replacement>& replacement) override {
+    MutexLock lock(&mutex_);
+    return Compare(record, replacement);
   }
   absl::StatusOr<ContextRecord> Get(const std::string& tenant, const std::string& name) override {
     ++log_->gets;
@@ -66,6 +76,32 @@ class FakeStore : public ContextStore {
     const auto it = contexts_.find({tenant, name});
     if (it == contexts_.end()) return absl::NotFoundError("no such context");
     return it->second.first;
+  }
+  absl::Status UpdateDetails(const std::string& tenant, const std::string& name,
+                             const ContextDetails& details, absl::Time updated) override {
+    MutexLock lock(&mutex_);
+    const auto it = contexts_.find({tenant, name});
+    if (it == contexts_.end()) return absl::NotFoundError("no such context");
+    it->second.first.details = details;
+    it->second.first.updated = updated;
+    return absl::OkStatus();
+  }
+  absl::Status NoteUses(const std::vector<ContextUse>& uses) override {
+    MutexLock lock(&mutex_);
+    for (const ContextUse& use : uses) {
+      const auto it = contexts_.find({use.tenant, use.name});
+      if (it != contexts_.end()) it->second.first.last_used = use.time;
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<ContextKey>> ListExpired(absl::Time now, int64_t limit) override {
+    MutexLock lock(&mutex_);
+    std::vector<ContextKey> expired;
+    for (const auto& [key, value] : contexts_) {
+      if (value.first.details.expires <= now) expired.push_back({key.first, key.second});
+    }
+    expired.resize(std::min(expired.size(), static_cast<size_t>(limit)));
+    return expired;
   }
   absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
                                           const std::string& name) override {
@@ -123,6 +159,29 @@ class FakeStore : public ContextStore {
 
  private:
   using Key = std::pair<std::string, std::string>;  // (tenant, name)
+
+  absl::StatusOr<PutOutcome> Compare(const ContextRecord& record,
+                                     const std::optional<Replacement>& replacement)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto it = contexts_.find({record.tenant, record.name});
+    const std::string etag = replacement.has_value() ? replacement->etag : "";
+    if (it == contexts_.end()) {
+      return etag.empty() ? absl::StatusOr<PutOutcome>(PutOutcome::kCreated)
+                          : MakeError(ErrorReason::kEtagMismatch, "none");
+    }
+    const ContextRecord& existing = it->second.first;
+    if (existing.digest == record.digest && existing.model == record.model) {
+      return PutOutcome::kUnchanged;
+    }
+    if (!replacement.has_value()) {
+      return absl::AlreadyExistsError("the name is taken by other content");
+    }
+    if (!etag.empty() && etag != EtagOf(existing)) {
+      return MakeError(ErrorReason::kEtagMismatch, "another etag");
+    }
+    return PutOutcome::kReplaced;
+  }
+
   FakeStoreLog* const log_;
   Mutex mutex_;
   std::map<Key, std::pair<ContextRecord, std::string>> contexts_ ABSL_GUARDED_BY(mutex_);

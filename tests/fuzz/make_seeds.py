@@ -168,19 +168,23 @@ MESSAGES = (
         f'context: "contexts/a" {ROWS} values: 1 values: 2 values: 3 '
         'include_terms: true include_mixtures: true include_cdfs: true']),
     ('RegisterContextRequest', 'register', [
-        'header { context_id: "a" target_column: "x" }', f'rows {{ {TABLE} }}']),
+        'spec { context_id: "a" target_column: "x" }', f'rows {{ {TABLE} }}']),
     ('RegisterContextRequest', 'register_two_chunks', [
-        'header { context_id: "b" target_column: "x" model: "models/m" }',
+        'spec { context_id: "b" target_column: "x" model: "models/m" }',
         f'rows {{ {TABLE} }}', f'rows {{ {TABLE} }}']),
+    ('CreateContextRequest', 'create', [
+        'spec { context_id: "a" target_column: "x" validate_only: true replace: true etag: "e" } '
+        f'rows {{ {TABLE} }}']),
 )
 FORM_MESSAGES = (
     ('PredictRequest', 'predict_forms', [
         f'context: "contexts/a" rows {{ {FORMS} }} ignore_extra_columns: true']),
     ('RegisterContextRequest', 'register_forms', [
-        'header { context_id: "a" target_column: "y" missing_targets: MISSING_TARGETS_DROP }',
+        'spec { context_id: "a" target_column: "y" missing_targets: MISSING_TARGETS_DROP }',
         f'rows {{ {FORMS} }}', f'rows {{ {FORMS} }}']),
 )
-KINDS = ('PredictRequest', 'SampleRequest', 'LogDensityRequest', 'RegisterContextRequest')
+KINDS = ('PredictRequest', 'SampleRequest', 'LogDensityRequest', 'RegisterContextRequest',
+         'CreateContextRequest')
 
 
 def encode(kind, text):
@@ -198,8 +202,9 @@ def request_seeds():
 
 
 # As tests/server/telemetry/method.h has them.
-METHODS = ('RegisterContext', 'GetContext', 'ListContexts', 'DeleteContext', 'WarmContext', 'Predict',
-           'Sample', 'LogDensity', 'GetModel', 'ListModels', 'GetServerInfo')
+METHODS = ('RegisterContext', 'CreateContext', 'GetContext', 'ListContexts', 'DeleteContext',
+           'WarmContext', 'Predict', 'Sample', 'LogDensity', 'GetModel', 'ListModels',
+           'GetServerInfo')
 HEADERS_OF_CALL, MESSAGE, RAW = 10, 11, 12
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM = 1

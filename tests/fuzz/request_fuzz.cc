@@ -103,11 +103,12 @@ void DecodeOneLogDensity(absl::string_view bytes) {
 }
 
 // What the assembler accepts is a dataset that the store accepts, and that survives being stored.
+template <typename Request>
 void AssembleDataset(const std::vector<absl::string_view>& messages) {
   const Limits limits;
   DatasetAssembler assembler(limits);
   for (const absl::string_view bytes : messages) {
-    v1::RegisterContextRequest message;
+    Request message;
     if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
     const absl::Status added = assembler.Add(message);
     if (!added.ok()) return RequireRefusal(added);
@@ -126,15 +127,17 @@ void Run(absl::string_view input) {
   if (input.empty()) return;
   const std::vector<absl::string_view> messages = SplitMessages(input.substr(1));
   const absl::string_view first = messages.empty() ? absl::string_view() : messages.front();
-  switch (static_cast<uint8_t>(input[0]) % 4) {
+  switch (static_cast<uint8_t>(input[0]) % 5) {
     case 0:
       return DecodeOnePredict(first);
     case 1:
       return DecodeOneSample(first);
     case 2:
       return DecodeOneLogDensity(first);
+    case 3:
+      return AssembleDataset<v1::RegisterContextRequest>(messages);
     default:
-      return AssembleDataset(messages);
+      return AssembleDataset<v1::CreateContextRequest>({first});
   }
 }
 

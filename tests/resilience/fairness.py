@@ -224,9 +224,9 @@ class SmallClient:
         self.failures = []
 
     def register(self):
-        header = API.RegisterContextHeader(context_id='c', target_column='y')
+        spec = API.ContextSpec(context_id='c', target_column='y')
         self._stub.RegisterContext(iter([
-            API.RegisterContextRequest(header=header),
+            API.RegisterContextRequest(spec=spec),
             API.RegisterContextRequest(rows=table(CONTEXT_ROWS, True))]))
         self._stub.WarmContext(API.WarmContextRequest(name='contexts/c'))
 

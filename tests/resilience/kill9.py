@@ -97,7 +97,7 @@ class Api:
     def register(self, name, content):
         def messages():
             yield pb.RegisterContextRequest(
-                header=pb.RegisterContextHeader(context_id=name, target_column='y'))
+                spec=pb.ContextSpec(context_id=name, target_column='y'))
             yield pb.RegisterContextRequest(rows=table(content))
         return self.stub.RegisterContext(messages(), timeout=CALL_SECONDS).context.digest
 

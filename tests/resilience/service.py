@@ -174,9 +174,9 @@ def register_data(stub: object) -> None:
     """Registers the context "data"."""
     context = table(100)
     context.columns.add(name='y').numeric.values.extend(float(i % 5) for i in range(100))
-    header = pb.RegisterContextRequest(header=pb.RegisterContextHeader(
+    first = pb.RegisterContextRequest(spec=pb.ContextSpec(
         context_id='data', target_column='y'))
-    stub.RegisterContext(iter([header, pb.RegisterContextRequest(rows=context)]), timeout=60,
+    stub.RegisterContext(iter([first, pb.RegisterContextRequest(rows=context)]), timeout=60,
                          metadata=ABOUT_DATA)
 
 

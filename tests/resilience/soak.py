@@ -145,9 +145,9 @@ class Caller:
         rows = table(self._random.choice([10, 60]))
         rows.columns.add(name='y').numeric.values.extend(
             self._random.random() for _ in rows.columns[0].numeric.values)
-        header = pb.RegisterContextHeader(context_id=self._random.choice(self._own),
+        spec = pb.ContextSpec(context_id=self._random.choice(self._own),
                                           target_column='y')
-        messages = [pb.RegisterContextRequest(header=header), pb.RegisterContextRequest(rows=rows)]
+        messages = [pb.RegisterContextRequest(spec=spec), pb.RegisterContextRequest(rows=rows)]
         self._count('RegisterContext',
                     lambda: self._stub.RegisterContext(iter(messages), timeout=30))
 

@@ -89,9 +89,9 @@ class Tenant:
         self.credentials: Metadata = (('authorization', f'Bearer {token(name)}'),)
 
     def register(self, context_id: str, rows: object, claims: Metadata = ()) -> object:
-        header = pb.RegisterContextHeader(context_id=context_id, target_column='y')
+        spec = pb.ContextSpec(context_id=context_id, target_column='y')
         return self.stub.RegisterContext(
-            iter([pb.RegisterContextRequest(header=header), pb.RegisterContextRequest(rows=rows)]),
+            iter([pb.RegisterContextRequest(spec=spec), pb.RegisterContextRequest(rows=rows)]),
             timeout=60, metadata=self.credentials + claims)
 
     def calls(self) -> dict[str, Callable[[str, Metadata], object]]:

@@ -111,12 +111,11 @@ absl::Status FakeEngine::SetDefaultModel(const std::string& name) {
 }
 
 absl::StatusOr<RegisterOutcome> FakeEngine::Register(const std::string& /*tenant*/,
-                                                     const std::string& name,
-                                                     const std::string& model,
+                                                     const RegisterRequest& request,
                                                      const Dataset& dataset,
                                                      const StoreQuota& /*quota*/) {
   if (!on_register) return absl::UnimplementedError("Register");
-  return on_register(name, model, dataset);
+  return on_register(request, dataset);
 }
 
 absl::StatusOr<ContextInfo> FakeEngine::GetContext(const std::string& /*tenant*/,
@@ -132,9 +131,10 @@ absl::StatusOr<ContextInfoPage> FakeEngine::ListContexts(const std::string& /*te
   return on_list(limits, page_token);
 }
 
-absl::Status FakeEngine::DeleteContext(const std::string& /*tenant*/, const std::string& name) {
+absl::Status FakeEngine::DeleteContext(const std::string& /*tenant*/, const std::string& name,
+                                       const DeleteTerms& terms) {
   if (!on_delete) return absl::UnimplementedError("DeleteContext");
-  return on_delete(name);
+  return on_delete(name, terms);
 }
 
 std::function<void()> FakeEngine::Report(CallContext call) {

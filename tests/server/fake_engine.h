@@ -69,12 +69,11 @@ class FakeEngine : public Engine {
   std::function<absl::StatusOr<LogDensityResult>(const LogDensityRequest&)> on_log_density;
   std::function<absl::StatusOr<ContextInfo>(const std::string&)> on_warm;
   std::function<absl::StatusOr<std::vector<ContextSize>>(int64_t)> on_newest;
-  std::function<absl::StatusOr<RegisterOutcome>(const std::string& name, const std::string& model,
-                                                const Dataset&)>
+  std::function<absl::StatusOr<RegisterOutcome>(const RegisterRequest&, const Dataset&)>
       on_register;
   std::function<absl::StatusOr<ContextInfo>(const std::string& name)> on_get;
   std::function<absl::StatusOr<ContextInfoPage>(PageLimits, const std::string&)> on_list;
-  std::function<absl::Status(const std::string& name)> on_delete;
+  std::function<absl::Status(const std::string& name, const DeleteTerms&)> on_delete;
   std::function<absl::StatusOr<StoreTotals>()> on_registered;
   std::vector<ModelInfo> models;  // the default first
   const Clock* clock = Clock::Real();
@@ -106,14 +105,15 @@ class FakeEngine : public Engine {
   }
   absl::Status RemoveModel(const std::string& name) override;
   absl::Status SetDefaultModel(const std::string& name) override;
-  absl::StatusOr<RegisterOutcome> Register(const std::string& tenant, const std::string& name,
-                                           const std::string& model, const Dataset& dataset,
+  absl::StatusOr<RegisterOutcome> Register(const std::string& tenant,
+                                           const RegisterRequest& request, const Dataset& dataset,
                                            const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
   absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
                                                const std::string& page_token) override;
-  absl::Status DeleteContext(const std::string& tenant, const std::string& name) override;
+  absl::Status DeleteContext(const std::string& tenant, const std::string& name,
+                             const DeleteTerms& terms) override;
   std::shared_ptr<Call> Warm(CallContext call, WarmRequest request,
                              Callback<ContextInfo> done) override;
   absl::StatusOr<std::vector<ContextSize>> NewestContexts(int64_t limit) override;

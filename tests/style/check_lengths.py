@@ -19,7 +19,6 @@ SUFFIXES = {'.cc', '.cu', '.cuh', '.h', '.py', '.sh'}
 LONGER = {
     'models/research/training/prior/phase_column.py': 446,
     'tests/bench/baselines/torch_decode_cpu.py': 403,
-    'tests/client/cpp/fake_service.cc': 457,
     'tests/client/python/serving_test.py': 513,
     'tests/client/python/sklearn_test.py': 422,
     'tests/client/python/tables_test.py': 505,

@@ -20,6 +20,10 @@ class SkippableClock final : public Clock {
     return Clock::Real()->Now() + absl::Nanoseconds(skipped_ns_.load());
   }
 
+  absl::Time TimeOfDay() const override {
+    return Clock::Real()->TimeOfDay() + absl::Nanoseconds(skipped_ns_.load());
+  }
+
   // Wakes up every millisecond, because Skip notifies nobody.
   void WaitUntil(absl::Time time, CondVar* changed, Mutex* mutex) const override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

@@ -114,7 +114,7 @@ TEST_F(TablesTest, AnIndexWithoutANameIsLeftOut) {
 
 TEST_F(TablesTest, ANameThatTheServerRefusesIsCalledByItsOption) {
   server_.service().FailNext(
-      {WithBadField("header.context_id: must match [a-z]", "header.context_id", "the name")});
+      {WithBadField("spec.context_id: must match [a-z]", "spec.context_id", "the name")});
   EXPECT_THAT(RegisterError("code,y\n5,1\n6,2\n"), HasSubstr("--name: must match [a-z]"));
 }
 

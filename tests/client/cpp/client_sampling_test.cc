@@ -52,6 +52,19 @@ TEST_F(ClientTest, SampleSendsWhatWasAskedFor) {
   EXPECT_EQ(sent.beyond_buffer(), v1::BEYOND_BUFFER_WRAP);
 }
 
+TEST_F(ClientTest, AValidatedSampleReturnsAnEstimate) {
+  Register("t");
+  const auto summary = client_->ValidateSample("t", MakeRows(2), {.path_count = 3, .seed = 17});
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->seed(), 17u);
+  EXPECT_EQ(summary->estimate().device_bytes(), 4096);
+  EXPECT_EQ(summary->estimate().duration().seconds(), 3);
+  EXPECT_TRUE(service().last_sample().validate_only());
+  service().set_stream_fault(StreamFault::kIgnoreValidateOnly);
+  EXPECT_EQ(client_->ValidateSample("t", MakeRows(2), {.path_count = 3}).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
 // 0 is a seed; without one the server chooses.
 TEST_F(ClientTest, ASeedIsSentOnlyIfThereIsOne) {
   Register("t");

@@ -50,6 +50,63 @@ TEST_F(ClientTest, RegisteringAgainAndTakenNames) {
   EXPECT_EQ(other.status().code(), absl::StatusCode::kAlreadyExists);
 }
 
+TEST_F(ClientTest, RegistersDetails) {
+  const auto registered =
+      client_->RegisterContext("t", MakeTable(3),
+                               {.target_column = "y",
+                                .description = "houses",
+                                .labels = {{"team", "a"}},
+                                .ttl = absl::Seconds(90) + absl::Milliseconds(500)});
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_EQ(registered->context.description(), "houses");
+  EXPECT_EQ(registered->context.labels().at("team"), "a");
+  EXPECT_EQ(registered->context.expire_time().seconds(), 90);
+  Register("u");
+  EXPECT_FALSE(client_->GetContext("u")->has_expire_time());
+}
+
+TEST_F(ClientTest, AValidatedTableIsNotRegistered) {
+  const auto validated =
+      client_->RegisterContext("t", MakeTable(3), {.target_column = "y", .validate_only = true});
+  ASSERT_TRUE(validated.ok()) << validated.status();
+  EXPECT_EQ(validated->context.name(), "contexts/t");
+  EXPECT_EQ(validated->estimate.device_bytes(), 8192);
+  EXPECT_EQ(client_->GetContext("t").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ClientTest, ReplacesAContextWithTheEtag) {
+  Register("t");
+  const std::string etag = client_->GetContext("t")->etag();
+  const auto other = [&](RegisterOptions options) {
+    options.target_column = "y";
+    return client_->RegisterContext("t", MakeTable(4), options);
+  };
+  EXPECT_EQ(other({}).status().code(), absl::StatusCode::kAlreadyExists);
+  const auto refused = other({.replace = true, .etag = "old"});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ErrorReason(refused.status()), "ETAG_MISMATCH");
+  const auto replaced = other({.replace = true, .etag = etag});
+  ASSERT_TRUE(replaced.ok()) << replaced.status();
+  EXPECT_TRUE(replaced->replaced);
+  EXPECT_FALSE(replaced->already_registered);
+  EXPECT_EQ(client_->GetContext("t")->row_count(), 4);
+  // The same again has no effect, so that a retry is safe.
+  const auto again = other({.replace = true, .etag = etag});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->already_registered);
+  EXPECT_FALSE(again->replaced);
+}
+
+TEST_F(ClientTest, DeletesAContextWithTheEtag) {
+  Register("t");
+  const std::string etag = client_->GetContext("t")->etag();
+  EXPECT_EQ(ErrorReason(client_->DeleteContext("t", {.etag = "old"})), "ETAG_MISMATCH");
+  EXPECT_TRUE(client_->GetContext("t").ok());
+  EXPECT_TRUE(client_->DeleteContext("t", {.etag = etag}).ok());
+  EXPECT_EQ(client_->DeleteContext("t").code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(client_->DeleteContext("t", {.allow_missing = true}).ok());
+}
+
 TEST_F(ClientTest, RegisterChecksTheTargetBeforeItSends) {
   const auto expect_refused = [&](const DataFrame& table, const char* target, const char* what) {
     const auto done = client_->RegisterContext("t", table, {.target_column = target});
@@ -66,10 +123,10 @@ TEST_F(ClientTest, RegisterChecksTheTargetBeforeItSends) {
 }
 
 TEST_F(ClientTest, RegisterReportsAServerThatEndsTheStreamEarly) {
-  service().FailNext({WithBadField("bad", "header.context_id", "is malformed")});
+  service().FailNext({WithBadField("bad", "spec.context_id", "is malformed")});
   const auto done = client_->RegisterContext("T T", MakeTable(50'000), {.target_column = "y"});
   EXPECT_EQ(done.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(done.status().message()), HasSubstr("header.context_id: is malformed"));
+  EXPECT_THAT(std::string(done.status().message()), HasSubstr("spec.context_id: is malformed"));
 }
 
 TEST_F(ClientTest, ContextsAndModels) {
@@ -170,6 +227,15 @@ TEST_F(ClientTest, NeverDeletesTwice) {
   service().FailNext({grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")});
   EXPECT_EQ(client_->DeleteContext("t").code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(service().call_count(), before + 1);
+}
+
+TEST_F(ClientTest, RetriesADeletionThatAllowsAMissingContext) {
+  Register("t");
+  const int before = service().call_count();
+  service().FailNext({grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")});
+  EXPECT_TRUE(client_->DeleteContext("t", {.allow_missing = true}).ok());
+  EXPECT_EQ(service().call_count(), before + 2);
+  EXPECT_EQ(client_->GetContext("t").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(ClientTest, PredictsManyRowsInPieces) {

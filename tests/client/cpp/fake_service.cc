@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,32 +16,6 @@ namespace {
 
 constexpr int64_t kTilePaths = 4;
 constexpr int64_t kSliceSteps = 3;
-
-int64_t RowCount(const v1::Table& table) {
-  if (table.columns().empty()) return 0;
-  const v1::Column& column = table.columns(0);
-  return column.has_numeric() ? column.numeric().values_size() : column.categorical().codes_size();
-}
-
-// Counts a column's missing cells and categories over all chunks.
-void Summarize(const std::vector<v1::Table>& chunks, const std::string& name,
-               v1::ColumnSummary* summary) {
-  std::set<std::string> categories;
-  int64_t missing = 0;
-  for (const v1::Table& chunk : chunks) {
-    for (const v1::Column& column : chunk.columns()) {
-      if (column.name() != name) continue;
-      const auto& numbers = column.numeric().values();
-      missing += std::count_if(numbers.begin(), numbers.end(), [](double x) { return x != x; });
-      const auto& codes = column.categorical().codes();
-      missing += std::count(codes.begin(), codes.end(), -1);
-      categories.insert(column.categorical().categories().begin(),
-                        column.categorical().categories().end());
-    }
-  }
-  summary->set_missing_count(static_cast<int32_t>(missing));
-  summary->set_category_count(static_cast<int32_t>(categories.size()));
-}
 
 // The target that a path draws at a step, when orders are random.
 int32_t QueryRowAt(int64_t path, int64_t step, int64_t rows) {
@@ -89,7 +61,14 @@ void Damage(StreamFault fault, std::vector<v1::SampleBlock>* blocks) {
   if (fault == StreamFault::kTargetOutside) blocks->back().set_rows(0, 1'000'000);
 }
 
-// A warning of the cells above a million, as a server's may be.
+}  // namespace
+
+int64_t RowCount(const v1::Table& table) {
+  if (table.columns().empty()) return 0;
+  const v1::Column& column = table.columns(0);
+  return column.has_numeric() ? column.numeric().values_size() : column.categorical().codes_size();
+}
+
 void AddWarnings(const v1::Table& table,
                  google::protobuf::RepeatedPtrField<v1::Warning>* warnings) {
   for (const v1::Column& column : table.columns()) {
@@ -105,8 +84,6 @@ void AddWarnings(const v1::Table& table,
     warning->set_message(absl::StrCat("column \"", column.name(), "\": ", count, " too large"));
   }
 }
-
-}  // namespace
 
 std::vector<double> Scores(const v1::Table& table) {
   std::vector<double> scores(RowCount(table), 0.0);
@@ -208,100 +185,6 @@ grpc::Status FakeService::Find(const std::string& name, v1::Context* context) co
   return grpc::Status::OK;
 }
 
-grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
-                                          grpc::ServerReader<v1::RegisterContextRequest>* reader,
-                                          v1::RegisterContextResponse* response) {
-  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
-  v1::RegisterContextRequest message;
-  v1::RegisterContextHeader header;
-  Stored stored;
-  std::vector<size_t> sizes;
-  while (reader->Read(&message)) {
-    sizes.push_back(message.ByteSizeLong());
-    stored.content += message.SerializeAsString();
-    if (message.has_header()) {
-      header = message.header();
-    } else {
-      stored.chunks.push_back(message.rows());
-    }
-  }
-  v1::Context& context = stored.context;
-  context.set_name(absl::StrCat("contexts/", header.context_id()));
-  context.set_model(header.model().empty() ? "models/fake" : header.model());
-  context.set_target_column(header.target_column());
-  context.set_state(v1::Context::STATE_NOT_RESIDENT);
-  context.set_digest(absl::StrCat("digest ", std::hash<std::string>()(stored.content)));
-  for (const v1::Table& chunk : stored.chunks) {
-    context.set_row_count(context.row_count() + RowCount(chunk));
-  }
-  if (!stored.chunks.empty()) {
-    for (const v1::Column& column : stored.chunks.front().columns()) {
-      if (column.name() == header.target_column()) continue;
-      v1::ColumnSummary* feature = context.add_features();
-      feature->set_name(column.name());
-      feature->set_type(column.has_numeric() ? v1::ColumnSummary::TYPE_NUMERIC
-                                             : v1::ColumnSummary::TYPE_CATEGORICAL);
-      feature->set_meaning(column.numeric().meaning());
-      Summarize(stored.chunks, column.name(), feature);
-      const bool sought = header.seasons() != v1::RegisterContextHeader::SEASONS_OFF;
-      if (sought && column.name() == "month") feature->set_season_steps(12);
-    }
-  }
-  MutexLock lock(&mutex_);
-  upload_sizes_ = sizes;
-  const auto [it, is_new] = contexts_.try_emplace(header.context_id(), stored);
-  if (!is_new && it->second.content != stored.content) {
-    return grpc::Status(grpc::StatusCode::ALREADY_EXISTS, "the name is taken by other content");
-  }
-  *response->mutable_context() = it->second.context;
-  for (const v1::Table& chunk : stored.chunks) AddWarnings(chunk, response->mutable_warnings());
-  response->set_already_registered(!is_new);
-  return grpc::Status::OK;
-}
-
-grpc::Status FakeService::GetContext(grpc::ServerContext* server_context,
-                                     const v1::GetContextRequest* request, v1::Context* context) {
-  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
-  return Find(request->name(), context);
-}
-
-grpc::Status FakeService::WarmContext(grpc::ServerContext* server_context,
-                                      const v1::WarmContextRequest* request, v1::Context* context) {
-  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
-  grpc::Status status = Find(request->name(), context);
-  context->set_state(v1::Context::STATE_RESIDENT);
-  return status;
-}
-
-grpc::Status FakeService::ListContexts(grpc::ServerContext* server_context,
-                                       const v1::ListContextsRequest* request,
-                                       v1::ListContextsResponse* response) {
-  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
-  const int limit = std::min(request->page_size(), page_limit_.load());
-  MutexLock lock(&mutex_);
-  for (auto it = contexts_.upper_bound(request->page_token()); it != contexts_.end(); ++it) {
-    if (response->contexts_size() == limit) {
-      const std::string& last = response->contexts(limit - 1).name();
-      response->set_next_page_token(last.substr(last.find('/') + 1));
-      break;
-    }
-    *response->add_contexts() = it->second.context;
-  }
-  if (!page_token_.empty()) response->set_next_page_token(page_token_);
-  return grpc::Status::OK;
-}
-
-grpc::Status FakeService::DeleteContext(grpc::ServerContext* server_context,
-                                        const v1::DeleteContextRequest* request,
-                                        google::protobuf::Empty*) {
-  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
-  v1::Context context;
-  if (grpc::Status status = Find(request->name(), &context); !status.ok()) return status;
-  MutexLock lock(&mutex_);
-  contexts_.erase(request->name().substr(request->name().find('/') + 1));
-  return grpc::Status::OK;
-}
-
 grpc::Status FakeService::Predict(grpc::ServerContext* server_context,
                                   const v1::PredictRequest* request,
                                   v1::PredictResponse* response) {
@@ -347,6 +230,14 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
   }
   const uint64_t seed = request->has_seed() ? request->seed() : kPickedSeed;
   const StreamFault fault = stream_fault_;
+  if (request->validate_only() && fault != StreamFault::kIgnoreValidateOnly) {
+    v1::SampleResponse only;
+    only.mutable_summary()->set_seed(seed);
+    only.mutable_summary()->mutable_estimate()->set_device_bytes(4096);
+    only.mutable_summary()->mutable_estimate()->mutable_duration()->set_seconds(3);
+    writer->Write(only);
+    return grpc::Status::OK;
+  }
   std::vector<v1::SampleBlock> blocks = MakeBlocks(*request, seed);
   Damage(fault, &blocks);
   for (const v1::SampleBlock& block : blocks) {

@@ -35,7 +35,8 @@ enum class StreamFault {
   kTargetOutside,
   kBreakAfterFirstBlock,  // UNAVAILABLE once some values are out
   kCancelAfterFirstBlock,
-  kHang,  // one block, then silence until the call is cancelled
+  kHang,                // one block, then silence until the call is cancelled
+  kIgnoreValidateOnly,  // as an older server does
 };
 
 // Thread-safe.
@@ -65,7 +66,7 @@ class FakeService final : public v1::Chorale::Service {
   std::vector<std::string> TakeContextMetadata();
   // The metadata "authorization" of the last call; empty: none.
   std::string authorization() const;
-  // Bytes of each message of the last upload, the header first.
+  // Bytes of each message of the last upload, the spec first.
   std::vector<size_t> upload_sizes() const;
   // The chunks of a context as they arrived; empty if there is no such context.
   std::vector<v1::Table> Chunks(const std::string& id) const;
@@ -125,6 +126,10 @@ class FakeService final : public v1::Chorale::Service {
   v1::LogDensityRequest last_log_density_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PredictRequest> predict_requests_ ABSL_GUARDED_BY(mutex_);
 };
+
+int64_t RowCount(const v1::Table& table);
+// Adds a warning about the cells above a million, as a server may.
+void AddWarnings(const v1::Table& table, google::protobuf::RepeatedPtrField<v1::Warning>* warnings);
 
 // A fake service behind a real server. Used by one thread.
 class FakeServer {

@@ -153,14 +153,15 @@ def test_all_calls(fake: FakeChorale) -> None:
     fake.answers["Predict"].append(pb.PredictResponse(means=[1, 2], stds=[1, 2]))
     fake.answers["LogDensity"].append(pb.LogDensityResponse(log_densities=[-3]))
     whole = [blocks(block(0, 0, [[1.0, 2.0]])), summary()]
-    fake.answers["Sample"].extend([whole, whole])
+    estimate = [summary(estimate=pb.Estimate(device_bytes=4096))]
+    fake.answers["Sample"].extend([whole, whole, estimate])
 
     async def use(client: aio.Client) -> None:
         assert client.address == fake.address
         assert repr(client) == f"<asyncio Client of {fake.address}>"
         context = await client.register({"price": [1.0, 2.0]}, target="price", seasons=False)
-        [header, _] = fake.requests("RegisterContext")[0]
-        assert header.header.seasons == pb.RegisterContextHeader.SEASONS_OFF
+        [first, _] = fake.requests("RegisterContext")[0]
+        assert first.spec.seasons == pb.ContextSpec.SEASONS_OFF
         assert context.client is client
         assert context.warnings == ()
         assert (await client.context("houses")).target == "price"
@@ -174,6 +175,7 @@ def test_all_calls(fake: FakeChorale) -> None:
         assert (await context.sample(ROWS, paths=1)).values.tolist() == [[1, 2]]
         streamed = [part.values.tolist() async for part in context.stream(ROWS, paths=1)]
         assert streamed == [[[1, 2]]]
+        assert (await context.validate_sample(ROWS)).device_bytes == 4096
         await context.delete()
         await client.delete("houses")
 

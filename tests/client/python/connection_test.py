@@ -117,7 +117,9 @@ def test_the_certificate_of_a_server_behind_a_proxy_is_not_judged(
         _channel.Endpoint.of(settings).failure(VerificationError())
 
 
-def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale_client.Client) -> None:
+def test_register_sends_the_spec_and_chunks(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
     rows = 150_000
     fake.answers["RegisterContext"].append(
         pb.RegisterContextResponse(
@@ -136,11 +138,11 @@ def test_register_sends_header_and_chunks(fake: FakeChorale, client: chorale_cli
         )
     assert told[0].filename == __file__  # the caller's line, not one of the package
     assert [warning.reason for warning in context.warnings] == ["DROPPED_COLUMN"]
-    [header, *chunks] = fake.requests("RegisterContext")[0]
-    assert header.header.context_id == "a"
-    assert header.header.target_column == "y"
-    assert header.header.model == "models/m"
-    assert header.header.row_count == rows
+    [first, *chunks] = fake.requests("RegisterContext")[0]
+    assert first.spec.context_id == "a"
+    assert first.spec.target_column == "y"
+    assert first.spec.model == "models/m"
+    assert first.spec.row_count == rows
     assert len(chunks) > 1
     assert all(chunk.ByteSize() <= 512 << 10 for chunk in chunks)
     values = [value for chunk in chunks for value in chunk.rows.columns[1].numeric.values]
@@ -158,10 +160,10 @@ def test_seasons_are_sought_unless_the_caller_says_no(
     [feature] = client.register({"month": [1, 2], "y": [3, 4]}, target="y").features
     assert feature.season_steps == 12
     client.register({"month": [1, 2], "y": [3, 4]}, target="y", seasons=False)
-    sent = [messages[0].header.seasons for messages in fake.requests("RegisterContext")]
+    sent = [messages[0].spec.seasons for messages in fake.requests("RegisterContext")]
     assert sent == [
-        pb.RegisterContextHeader.SEASONS_UNSPECIFIED,
-        pb.RegisterContextHeader.SEASONS_OFF,
+        pb.ContextSpec.SEASONS_UNSPECIFIED,
+        pb.ContextSpec.SEASONS_OFF,
     ]
 
 
@@ -176,8 +178,8 @@ def test_rows_without_a_target_are_dropped_on_request(
     fake.answers["RegisterContext"].append(pb.RegisterContextResponse())
     client.register(table, target="y", missing_targets="drop")
     [messages] = fake.requests("RegisterContext")
-    assert messages[0].header.missing_targets == pb.RegisterContextHeader.MISSING_TARGETS_DROP
-    assert messages[0].header.row_count == 2
+    assert messages[0].spec.missing_targets == pb.ContextSpec.MISSING_TARGETS_DROP
+    assert messages[0].spec.row_count == 2
 
 
 def test_a_season_is_listed_but_not_warned_of(
@@ -209,7 +211,7 @@ def test_names_follow_from_the_content(fake: FakeChorale, client: chorale_client
     def name(data: dict[str, list[object]], target: str = "My y", **more: Any) -> str:
         fake.answers["RegisterContext"].append(pb.RegisterContextResponse())
         client.register(data, target=target, **more)
-        return str(fake.requests("RegisterContext")[-1][0].header.context_id)
+        return str(fake.requests("RegisterContext")[-1][0].spec.context_id)
 
     table: dict[str, list[object]] = {"x": ["a", "b"], "My y": [1, 2]}
     names = [

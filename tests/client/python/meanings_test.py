@@ -136,7 +136,7 @@ def test_a_name_follows_from_what_numbers_stand_for(
     ):
         client.register({"flag": flags, "y": target}, target="y")
     boolean, number, texts, target, category = (
-        request[0].header.context_id for request in fake.requests("RegisterContext")
+        request[0].spec.context_id for request in fake.requests("RegisterContext")
     )
     assert boolean == texts == target, "of a target it does not matter"
     assert len({boolean, number, category}) == 3
@@ -328,5 +328,5 @@ def test_a_target_whose_name_is_missing_is_called_target(
     for name in (None, NAN, ""):
         registered(fake)
         client.register({"a": [1]}, target=pd.Series([2.0], name=name))
-    sent = [request[0].header.target_column for request in fake.requests("RegisterContext")]
+    sent = [request[0].spec.target_column for request in fake.requests("RegisterContext")]
     assert sent == ["target"] * 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import chorale_client
 import numpy as np
 import pandas as pd
@@ -150,6 +152,48 @@ def test_calls_hold_to_the_table_that_they_began_with(real: chorale_client.Clien
             call({"x": [2]})
     first.refresh()
     assert first.predict({"x": [2]}).means.tolist() == second.predict({"x": [2]}).means.tolist()
+
+
+def test_a_context_is_validated_replaced_and_deleted(real: chorale_client.Client) -> None:
+    first, second = PENGUINS[:100], PENGUINS[:120]
+    validated = real.register(first, target=TARGET, name="changing", validate_only=True)
+    assert validated.estimate is not None
+    assert validated.estimate.device_bytes >= validated.resident_bytes
+    with pytest.raises(chorale_client.NotFoundError):
+        real.context("changing")
+    context = real.register(
+        first,
+        target=TARGET,
+        name="changing",
+        description="Penguins",
+        labels={"year": "2026"},
+        expires=datetime.timedelta(hours=1),
+    )
+    assert (context.estimate, context.digest) == (None, validated.digest)
+    assert (context.description, context.labels) == ("Penguins", {"year": "2026"})
+    assert context.expires is not None
+    assert 3500 < (context.expires - context.created).total_seconds() <= 3600
+    estimate = context.validate_sample(HELD_OUT, paths=100)
+    assert estimate.device_bytes > 0
+    context.refresh()
+    assert context.last_used is None
+
+    with pytest.raises(chorale_client.AlreadyExistsError):
+        real.register(second, target=TARGET, name="changing")
+    with pytest.raises(chorale_client.EtagMismatchError) as refused:
+        real.register(second, target=TARGET, name="changing", replace=True, etag="old")
+    assert refused.value.reason == "ETAG_MISMATCH"
+    replaced = real.register(
+        second, target=TARGET, name="changing", replace=True, etag=context.etag
+    )
+    assert (replaced.row_count, replaced.created) == (120, context.created)
+    assert (replaced.description, replaced.labels, replaced.expires) == ("", {}, None)
+    with pytest.raises(chorale_client.EtagMismatchError):
+        replaced.delete(etag=context.etag)
+    replaced.delete(etag=replaced.etag)
+    with pytest.raises(chorale_client.NotFoundError):
+        replaced.delete()
+    replaced.delete(allow_missing=True)
 
 
 def test_texts_of_a_file_are_the_table_and_the_rows_of_their_types(

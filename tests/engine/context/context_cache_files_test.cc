@@ -135,7 +135,7 @@ class CacheFilesTest : public ::testing::TestWithParam<Host> {
   std::vector<Context> all_;  // so that no address is used twice
   std::vector<Task> tasks_;
   std::unique_ptr<Backend> backend_;
-  const std::shared_ptr<ServedModel> model_ = std::make_shared<ServedModel>();
+  const std::shared_ptr<ServedModel> model_ = testing::NewServedModel();
   std::unique_ptr<ContextCache> cache_;
   absl::Time now_ = absl::UnixEpoch();
 };

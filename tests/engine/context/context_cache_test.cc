@@ -77,7 +77,7 @@ class ContextCacheTest : public ::testing::Test {
   FakeBackendLog log_;
   MetricsSink metrics_;
   std::unique_ptr<Backend> backend_;
-  const std::shared_ptr<ServedModel> model_ = std::make_shared<ServedModel>();
+  const std::shared_ptr<ServedModel> model_ = testing::NewServedModel();
   std::unique_ptr<ContextCache> cache_;
   absl::Time now_ = absl::UnixEpoch();
 };

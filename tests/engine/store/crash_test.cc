@@ -209,13 +209,23 @@ absl::Status PutNamed(ContextStore& store, const std::string& name) {
   return store.Put(MakeRecord(kTenant, name, dataset), dataset).status();
 }
 
-// Acknowledged before any failpoint: "old" and "kept". Then "new" is put and "old" deleted.
-void PutAndDelete(const std::string& folder, const char* step) {
+absl::Status Replace(ContextStore& store, const std::string& name) {
+  const std::string dataset = "other dataset of " + name;
+  return store.Put(MakeRecord(kTenant, name, dataset), dataset, {}, Replacement()).status();
+}
+
+// Acknowledged before any failpoint: "old", "kept" and "replaced". Then "new" is put, "old" is
+// deleted, and "replaced" gets another dataset.
+void PutDeleteAndReplace(const std::string& folder, const char* step) {
   absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
-  if (!store.ok() || !PutNamed(**store, "old").ok() || !PutNamed(**store, "kept").ok()) _exit(1);
+  if (!store.ok()) _exit(1);
+  for (const char* name : {"old", "kept", "replaced"}) {
+    if (!PutNamed(**store, name).ok()) _exit(1);
+  }
   fatal_step = step;
   SetStoreFailpoint(DieAtFatalStep);
   if (!PutNamed(**store, "new").ok() || !(*store)->Delete(kTenant, "old").ok()) _exit(2);
+  if (!Replace(**store, "replaced").ok()) _exit(2);
 }
 
 class KilledAtStepTest : public testing::TestWithParam<const char*> {};
@@ -224,7 +234,7 @@ TEST_P(KilledAtStepTest, LeavesBeforeOrAfterAndNothingBetween) {
   spdlog::set_level(spdlog::level::warn);
   TempFolder folder;
   int pipe = -1;
-  const pid_t child = Fork([&](int) { PutAndDelete(folder.path(), GetParam()); }, pipe);
+  const pid_t child = Fork([&](int) { PutDeleteAndReplace(folder.path(), GetParam()); }, pipe);
   int result = 0;
   ASSERT_EQ(waitpid(child, &result, 0), child);
   close(pipe);
@@ -241,14 +251,18 @@ TEST_P(KilledAtStepTest, LeavesBeforeOrAfterAndNothingBetween) {
   };
   const bool put = reached("put_committed");
   const bool deleted = reached("delete_committed");
+  const bool replaced = reached("replace_committed");
   EXPECT_EQ((*store)->ReadDataset(kTenant, "kept").value(), "dataset of kept");
+  EXPECT_EQ((*store)->ReadDataset(kTenant, "replaced").value(),
+            replaced ? "other dataset of replaced" : "dataset of replaced");
   EXPECT_EQ((*store)->Get(kTenant, "new").ok(), put);
   EXPECT_EQ((*store)->ReadDataset(kTenant, "new").ok(), put);
   EXPECT_EQ((*store)->Get(kTenant, "old").ok(), !deleted);
   EXPECT_EQ((*store)->ReadDataset(kTenant, "old").ok(), !deleted);
-  EXPECT_EQ(FilesBelow(folder / "datasets").size(), 1u + (put ? 1 : 0) + (deleted ? 0 : 1));
+  EXPECT_EQ(FilesBelow(folder / "datasets").size(), 2u + (put ? 1 : 0) + (deleted ? 0 : 1));
   // And the interrupted call can be repeated.
   EXPECT_TRUE(PutNamed(**store, "new").ok());
+  EXPECT_TRUE(Replace(**store, "replaced").ok());
   EXPECT_EQ((*store)->Delete(kTenant, "old").ok(), !deleted);
   EXPECT_EQ((*store)->ReadDataset(kTenant, "new").value(), "dataset of new");
 }

@@ -27,6 +27,9 @@ inline ContextRecord MakeRecord(const std::string& tenant, const std::string& na
   record.rows = 42;
   record.dataset_bytes = static_cast<int64_t>(dataset.size());
   record.created = absl::FromUnixNanos(1'700'000'000'123'456'789);
+  record.details = {
+      "a caf\u00e9", {{"team", "\"x\""}}, absl::FromUnixNanos(1'900'000'000'000'000'001)};
+  record.updated = record.created + absl::Seconds(1);
   return record;
 }
 

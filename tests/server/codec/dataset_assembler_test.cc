@@ -16,14 +16,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-v1::RegisterContextRequest Header(const std::string& id = "houses",
-                                  const std::string& target = "price",
-                                  const std::string& model = "", int64_t row_count = 0) {
+v1::RegisterContextRequest Spec(const std::string& id = "houses",
+                                const std::string& target = "price", const std::string& model = "",
+                                int64_t row_count = 0) {
   v1::RegisterContextRequest message;
-  message.mutable_header()->set_context_id(id);
-  message.mutable_header()->set_target_column(target);
-  message.mutable_header()->set_model(model);
-  message.mutable_header()->set_row_count(row_count);
+  message.mutable_spec()->set_context_id(id);
+  message.mutable_spec()->set_target_column(target);
+  message.mutable_spec()->set_model(model);
+  message.mutable_spec()->set_row_count(row_count);
   return message;
 }
 
@@ -53,7 +53,7 @@ v1::RegisterContextRequest TextRows(const std::vector<std::string>& prices,
 
 TEST(DatasetAssemblerTest, TypesOfStringsAreThoseOfAllMessages) {
   DatasetAssembler dates{Limits()};
-  ASSERT_TRUE(dates.Add(Header()).ok());
+  ASSERT_TRUE(dates.Add(Spec()).ok());
   ASSERT_TRUE(dates.Add(TextRows({"1.5", "2"}, {"2024-01-31", ""})).ok());
   ASSERT_TRUE(dates.Add(TextRows({"3"}, {"2024-02-01"})).ok());
   absl::StatusOr<Dataset> dataset = dates.Finish();
@@ -65,7 +65,7 @@ TEST(DatasetAssemblerTest, TypesOfStringsAreThoseOfAllMessages) {
   EXPECT_EQ(dates.text_warnings()[0].reason, TextReason::kReadAsDates);
 
   DatasetAssembler texts{Limits()};
-  ASSERT_TRUE(texts.Add(Header()).ok());
+  ASSERT_TRUE(texts.Add(Spec()).ok());
   ASSERT_TRUE(texts.Add(TextRows({"1.5", "2"}, {"2024-01-31", ""})).ok());
   ASSERT_TRUE(texts.Add(TextRows({"3"}, {"tomorrow"})).ok());
   dataset = texts.Finish();
@@ -76,13 +76,13 @@ TEST(DatasetAssemblerTest, TypesOfStringsAreThoseOfAllMessages) {
 
 TEST(DatasetAssemblerTest, StringsOfTheTargetAreNumbers) {
   DatasetAssembler assembler{Limits()};
-  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(Spec()).ok());
   ASSERT_TRUE(assembler.Add(TextRows({"1.5", "x", "2"}, {"a", "b", "c"})).ok());
   ExpectRefused(assembler.Finish().status(), "rows.columns[0]",
                 "because 1 of its 3 cells is not a number (first: \"x\" in row 1)");
 
   DatasetAssembler empty{Limits()};
-  ASSERT_TRUE(empty.Add(Header()).ok());
+  ASSERT_TRUE(empty.Add(Spec()).ok());
   ASSERT_TRUE(empty.Add(TextRows({"1.5", "", "2"}, {"a", "b", "c"})).ok());
   ExpectRefused(empty.Finish().status(), "rows.columns[0]", "the cell in row 1 is missing");
 }
@@ -91,21 +91,21 @@ TEST(DatasetAssemblerTest, LimitsOfCategoriesApplyToInferredCategories) {
   Limits limits;
   limits.max_categories = 2;
   DatasetAssembler numbers(limits);
-  ASSERT_TRUE(numbers.Add(Header()).ok());
+  ASSERT_TRUE(numbers.Add(Spec()).ok());
   ASSERT_TRUE(numbers.Add(TextRows({"1", "2", "3"}, {"4", "5", "6"})).ok());
   EXPECT_TRUE(numbers.Finish().ok());
   DatasetAssembler texts(limits);
-  ASSERT_TRUE(texts.Add(Header()).ok());
+  ASSERT_TRUE(texts.Add(Spec()).ok());
   ASSERT_TRUE(texts.Add(TextRows({"1", "2", "3"}, {"a", "b", "c"})).ok());
   ExpectRefused(texts.Finish().status(), "rows.columns[1]", "more than 2 categories");
 }
 
 TEST(DatasetAssemblerTest, RowsWithoutATargetAreDroppedOnRequest) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  v1::RegisterContextRequest header = Header("houses", "price", "", 5);
-  header.mutable_header()->set_missing_targets(v1::RegisterContextHeader::MISSING_TARGETS_DROP);
+  v1::RegisterContextRequest spec = Spec("houses", "price", "", 5);
+  spec.mutable_spec()->set_missing_targets(v1::ContextSpec::MISSING_TARGETS_DROP);
   DatasetAssembler assembler{Limits()};
-  ASSERT_TRUE(assembler.Add(header).ok());
+  ASSERT_TRUE(assembler.Add(spec).ok());
   ASSERT_TRUE(assembler.Add(Rows({1, kNan}, {"red", "blue"}, {1, 0})).ok());
   ASSERT_TRUE(assembler.Add(Rows({3, 4, kNan}, {"green", "red"}, {0, -1, 1})).ok());
   const absl::StatusOr<Dataset> dataset = assembler.Finish();
@@ -115,19 +115,19 @@ TEST(DatasetAssemblerTest, RowsWithoutATargetAreDroppedOnRequest) {
   EXPECT_THAT(dataset->features.columns[0].codes, ElementsAre(1, 2, kMissingCode));
 
   DatasetAssembler nothing{Limits()};
-  ASSERT_TRUE(nothing.Add(header).ok());
+  ASSERT_TRUE(nothing.Add(spec).ok());
   ASSERT_TRUE(nothing.Add(Rows({kNan, kNan, kNan, kNan, kNan}, {"red"}, {0, 0, 0, 0, 0})).ok());
   ExpectRefused(nothing.Finish().status(), "rows.columns[0]", "no values");
 }
 
 TEST(DatasetAssemblerTest, ChunksBecomeOneDataset) {
   DatasetAssembler assembler{Limits()};
-  ASSERT_TRUE(assembler.Add(Header("houses", "price", "models/base", 5)).ok());
+  ASSERT_TRUE(assembler.Add(Spec("houses", "price", "models/base", 5)).ok());
   ASSERT_TRUE(assembler.Add(Rows({1, 2}, {"red", "blue"}, {1, 0})).ok());
   // Other categories, in another order: codes are those of the union.
   ASSERT_TRUE(assembler.Add(Rows({3, 4, 5}, {"green", "red", "blue"}, {0, -1, 2})).ok());
-  EXPECT_EQ(assembler.context_id(), "houses");
-  EXPECT_EQ(assembler.model_id(), "base");
+  EXPECT_EQ(assembler.request().context, "houses");
+  EXPECT_EQ(assembler.request().model, "base");
   EXPECT_EQ(assembler.rows(), 5);
   const absl::StatusOr<Dataset> dataset = assembler.Finish();
   ASSERT_TRUE(dataset.ok()) << dataset.status();
@@ -139,9 +139,32 @@ TEST(DatasetAssemblerTest, ChunksBecomeOneDataset) {
   EXPECT_THAT(color.codes, ElementsAre(1, 0, 2, -1, 1));
 }
 
+TEST(DatasetAssemblerTest, ASingleMessageBecomesTheDatasetOfItsChunks) {
+  v1::CreateContextRequest single;
+  *single.mutable_spec() = Spec("houses", "price", "models/base", 2).spec();
+  *single.mutable_rows() = Rows({1, 2}, {"red", "blue"}, {1, 0}).rows();
+  DatasetAssembler assembler{Limits()};
+  ASSERT_TRUE(assembler.Add(single).ok());
+  EXPECT_EQ(assembler.request().context, "houses");
+  EXPECT_EQ(assembler.request().model, "base");
+  const absl::StatusOr<Dataset> dataset = assembler.Finish();
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_THAT(dataset->y, ElementsAre(1, 2));
+  EXPECT_THAT(dataset->features.columns[0].codes, ElementsAre(1, 0));
+
+  single.mutable_spec()->set_row_count(3);
+  DatasetAssembler too_few{Limits()};
+  ASSERT_TRUE(too_few.Add(single).ok());
+  ExpectRefused(too_few.Finish().status(), "spec.row_count", "is 3, but 2 rows");
+  single.clear_rows();
+  ExpectRefused(DatasetAssembler(Limits()).Add(single), "rows.columns", "");
+  single.clear_spec();
+  ExpectRefused(DatasetAssembler(Limits()).Add(single), "spec.context_id", "");
+}
+
 TEST(DatasetAssemblerTest, FeaturesKeepTheirOrderAroundTheTarget) {
   DatasetAssembler assembler{Limits()};
-  ASSERT_TRUE(assembler.Add(Header("a", "y")).ok());
+  ASSERT_TRUE(assembler.Add(Spec("a", "y")).ok());
   v1::RegisterContextRequest rows;
   AddNumeric(rows.mutable_rows(), "x1", {1, std::nan("")});
   AddNumeric(rows.mutable_rows(), "y", {3, 4});
@@ -158,7 +181,7 @@ TEST(DatasetAssemblerTest, FeaturesKeepTheirOrderAroundTheTarget) {
 
 TEST(DatasetAssemblerTest, BytesGrowWithWhatIsHeld) {
   DatasetAssembler assembler{Limits()};
-  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(Spec()).ok());
   ASSERT_TRUE(assembler.Add(Rows({1, 2}, {"red"}, {0, 0})).ok());
   const int64_t names = 10;  // price, color
   EXPECT_EQ(assembler.bytes(), names + 2 * 8 + 2 * 4 + 3);
@@ -168,7 +191,7 @@ TEST(DatasetAssemblerTest, BytesGrowWithWhatIsHeld) {
 
 TEST(DatasetAssemblerTest, MemoryCountsWhatACategoryReallyTakes) {
   DatasetAssembler assembler{Limits()};
-  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(Spec()).ok());
   ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
   const int64_t bytes = assembler.bytes();
   const int64_t memory = assembler.memory_bytes();
@@ -184,57 +207,54 @@ TEST(DatasetAssemblerTest, MemoryCountsWhatACategoryReallyTakes) {
 }
 
 TEST(DatasetAssemblerTest, BadHeaders) {
-  ExpectRefused(DatasetAssembler(Limits()).Add(Header("")), "header.context_id", "");
-  ExpectRefused(DatasetAssembler(Limits()).Add(Header("../x")), "header.context_id", "");
-  ExpectRefused(DatasetAssembler(Limits()).Add(Header("a", "")), "header.target_column", "empty");
-  ExpectRefused(DatasetAssembler(Limits()).Add(Header("a", std::string(257, 'x'))),
-                "header.target_column", "257 bytes; the limit is 256");
-  ExpectRefused(DatasetAssembler(Limits()).Add(Header("a", "y", "base")), "header.model",
-                "models/");
-  ExpectRefused(DatasetAssembler(Limits()).Add(Header("a", "y", "", -1)), "header.row_count", "-1");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Spec("")), "spec.context_id", "");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Spec("../x")), "spec.context_id", "");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Spec("a", "")), "spec.target_column", "empty");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Spec("a", std::string(257, 'x'))),
+                "spec.target_column", "257 bytes; the limit is 256");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Spec("a", "y", "base")), "spec.model", "models/");
+  ExpectRefused(DatasetAssembler(Limits()).Add(Spec("a", "y", "", -1)), "spec.row_count", "-1");
   ExpectRefused(DatasetAssembler(Limits()).Add(v1::RegisterContextRequest()), "payload", "");
-  v1::RegisterContextRequest unknown = Header();
-  unknown.mutable_header()->set_seasons(static_cast<v1::RegisterContextHeader::Seasons>(9));
-  ExpectRefused(DatasetAssembler(Limits()).Add(unknown), "header.seasons", "is 9");
+  v1::RegisterContextRequest unknown = Spec();
+  unknown.mutable_spec()->set_seasons(static_cast<v1::ContextSpec::Seasons>(9));
+  ExpectRefused(DatasetAssembler(Limits()).Add(unknown), "spec.seasons", "is 9");
 }
 
 TEST(DatasetAssemblerTest, SeasonsAreSoughtUnlessTheHeaderSaysNo) {
-  for (const auto asked :
-       {v1::RegisterContextHeader::SEASONS_UNSPECIFIED, v1::RegisterContextHeader::SEASONS_ON,
-        v1::RegisterContextHeader::SEASONS_OFF}) {
-    v1::RegisterContextRequest header = Header();
-    header.mutable_header()->set_seasons(asked);
+  for (const auto asked : {v1::ContextSpec::SEASONS_UNSPECIFIED, v1::ContextSpec::SEASONS_ON,
+                           v1::ContextSpec::SEASONS_OFF}) {
+    v1::RegisterContextRequest spec = Spec();
+    spec.mutable_spec()->set_seasons(asked);
     DatasetAssembler assembler{Limits()};
-    ASSERT_TRUE(assembler.Add(header).ok());
+    ASSERT_TRUE(assembler.Add(spec).ok());
     ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
-    EXPECT_EQ(assembler.Finish()->seasons, asked == v1::RegisterContextHeader::SEASONS_OFF
-                                               ? Seasons::kNotSought
-                                               : Seasons::kSought);
+    EXPECT_EQ(assembler.Finish()->seasons,
+              asked == v1::ContextSpec::SEASONS_OFF ? Seasons::kNotSought : Seasons::kSought);
   }
 }
 
 TEST(DatasetAssemblerTest, MessagesOutOfOrder) {
   {
     DatasetAssembler assembler{Limits()};
-    ExpectRefused(assembler.Add(Rows({1}, {"a"}, {0})), "header", "first message");
+    ExpectRefused(assembler.Add(Rows({1}, {"a"}, {0})), "spec", "first message");
   }
   {
     DatasetAssembler assembler{Limits()};
-    ASSERT_TRUE(assembler.Add(Header()).ok());
-    ExpectRefused(assembler.Add(Header()), "header", "only in the first message");
+    ASSERT_TRUE(assembler.Add(Spec()).ok());
+    ExpectRefused(assembler.Add(Spec()), "spec", "only in the first message");
   }
   {
     DatasetAssembler assembler{Limits()};
-    ExpectRefused(assembler.Finish().status(), "header", "first message");
-    ASSERT_TRUE(assembler.Add(Header()).ok());
-    ExpectRefused(assembler.Finish().status(), "rows", "after the header");
+    ExpectRefused(assembler.Finish().status(), "spec", "first message");
+    ASSERT_TRUE(assembler.Add(Spec()).ok());
+    ExpectRefused(assembler.Finish().status(), "rows", "after the spec");
   }
 }
 
 TEST(DatasetAssemblerTest, ChunksMustHaveTheSameColumns) {
   const auto second = [](const v1::RegisterContextRequest& message) {
     DatasetAssembler assembler{Limits()};
-    EXPECT_TRUE(assembler.Add(Header()).ok());
+    EXPECT_TRUE(assembler.Add(Spec()).ok());
     EXPECT_TRUE(assembler.Add(Rows({1}, {"a"}, {0})).ok());
     return assembler.Add(message);
   };
@@ -273,7 +293,7 @@ TEST(DatasetAssemblerTest, AllChunksAgreeOnWhatNumbersMean) {
     return message;
   };
   DatasetAssembler assembler{Limits()};
-  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(Spec()).ok());
   ASSERT_TRUE(assembler.Add(chunk(v1::NumericValues::MEANING_DATE)).ok());
   ASSERT_TRUE(assembler.Add(chunk(v1::NumericValues::MEANING_DATE)).ok());
   const absl::StatusOr<Dataset> dataset = assembler.Finish();
@@ -282,7 +302,7 @@ TEST(DatasetAssemblerTest, AllChunksAgreeOnWhatNumbersMean) {
   EXPECT_EQ(dataset->features.columns[0].meaning, Meaning::kDate);
 
   DatasetAssembler mixed{Limits()};
-  ASSERT_TRUE(mixed.Add(Header("houses", "other")).ok());
+  ASSERT_TRUE(mixed.Add(Spec("houses", "other")).ok());
   v1::RegisterContextRequest first = chunk(v1::NumericValues::MEANING_DATE);
   v1::RegisterContextRequest second = chunk({});
   for (v1::RegisterContextRequest* message : {&first, &second}) {
@@ -295,20 +315,20 @@ TEST(DatasetAssemblerTest, AllChunksAgreeOnWhatNumbersMean) {
 
 TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
   DatasetAssembler missing{Limits()};
-  ASSERT_TRUE(missing.Add(Header("a", "rent")).ok());
-  ExpectRefused(missing.Add(Rows({1}, {"a"}, {0})), "header.target_column", "no column \"rent\"");
+  ASSERT_TRUE(missing.Add(Spec("a", "rent")).ok());
+  ExpectRefused(missing.Add(Rows({1}, {"a"}, {0})), "spec.target_column", "no column \"rent\"");
 
   DatasetAssembler categorical{Limits()};
-  ASSERT_TRUE(categorical.Add(Header("a", "color")).ok());
+  ASSERT_TRUE(categorical.Add(Spec("a", "color")).ok());
   ExpectRefused(categorical.Add(Rows({1}, {"a"}, {0})), "rows.columns[1]", "numeric");
 
   DatasetAssembler hole{Limits()};
-  ASSERT_TRUE(hole.Add(Header()).ok());
+  ASSERT_TRUE(hole.Add(Spec()).ok());
   ExpectRefused(hole.Add(Rows({1, std::nan("")}, {"a"}, {0, 0})), "rows.columns[0]",
                 "the cell in row 1 is missing");
 
   DatasetAssembler boolean{Limits()};
-  ASSERT_TRUE(boolean.Add(Header()).ok());
+  ASSERT_TRUE(boolean.Add(Spec()).ok());
   v1::RegisterContextRequest sold = Rows({1, 0, 2}, {"a"}, {0, 0, 0});
   sold.mutable_rows()->mutable_columns(0)->mutable_numeric()->set_meaning(
       v1::NumericValues::MEANING_BOOLEAN);
@@ -316,7 +336,7 @@ TEST(DatasetAssemblerTest, TheTargetMustBeNumericAndComplete) {
                 "is 2; a boolean must be 0 or 1");
 
   DatasetAssembler alone{Limits()};
-  ASSERT_TRUE(alone.Add(Header()).ok());
+  ASSERT_TRUE(alone.Add(Spec()).ok());
   v1::RegisterContextRequest rows;
   AddNumeric(rows.mutable_rows(), "price", {1});
   ASSERT_TRUE(alone.Add(rows).ok());
@@ -327,14 +347,14 @@ TEST(DatasetAssemblerTest, LimitsHoldOverAllChunks) {
   Limits limits;
   limits.max_context_rows = 3;
   DatasetAssembler rows{limits};
-  ASSERT_TRUE(rows.Add(Header()).ok());
+  ASSERT_TRUE(rows.Add(Spec()).ok());
   ASSERT_TRUE(rows.Add(Rows({1, 2}, {"a"}, {0, 0})).ok());
   ExpectRefused(rows.Add(Rows({1, 2}, {"a"}, {0, 0})), "rows", "4 rows");
 
   limits = Limits();
   limits.max_categories = 3;
   DatasetAssembler categories{limits};
-  ASSERT_TRUE(categories.Add(Header()).ok());
+  ASSERT_TRUE(categories.Add(Spec()).ok());
   ASSERT_TRUE(categories.Add(Rows({1}, {"a", "b"}, {0})).ok());
   ASSERT_TRUE(categories.Add(Rows({1}, {"b", "c"}, {0})).ok());
   ExpectRefused(categories.Add(Rows({1}, {"d"}, {0})), "rows.columns[1]", "more than 3");
@@ -342,7 +362,7 @@ TEST(DatasetAssemblerTest, LimitsHoldOverAllChunks) {
   limits = Limits();
   limits.max_dataset_bytes = 58;
   DatasetAssembler bytes{limits};
-  ASSERT_TRUE(bytes.Add(Header()).ok());
+  ASSERT_TRUE(bytes.Add(Spec()).ok());
   ASSERT_TRUE(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})).ok());
   ExpectRefused(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})), "rows", "58 bytes");
 }
@@ -351,7 +371,7 @@ TEST(DatasetAssemblerTest, TheNumberOfChunksIsBounded) {
   Limits limits;
   limits.max_context_rows = 1 << 20;
   DatasetAssembler assembler{limits};
-  ASSERT_TRUE(assembler.Add(Header()).ok());
+  ASSERT_TRUE(assembler.Add(Spec()).ok());
   const v1::RegisterContextRequest row = Rows({1}, {"a"}, {0});
   for (int64_t i = 0; i < DatasetAssembler::kMaxChunks; ++i) ASSERT_TRUE(assembler.Add(row).ok());
   ExpectRefused(assembler.Add(row), "rows", "65536 messages");
@@ -359,9 +379,9 @@ TEST(DatasetAssemblerTest, TheNumberOfChunksIsBounded) {
 
 TEST(DatasetAssemblerTest, AnUploadThatWasCutOffIsNoDataset) {
   DatasetAssembler assembler{Limits()};
-  ASSERT_TRUE(assembler.Add(Header("a", "price", "", 3)).ok());
+  ASSERT_TRUE(assembler.Add(Spec("a", "price", "", 3)).ok());
   ASSERT_TRUE(assembler.Add(Rows({1, 2}, {"a"}, {0, 0})).ok());
-  ExpectRefused(assembler.Finish().status(), "header.row_count", "is 3, but 2 rows were sent");
+  ExpectRefused(assembler.Finish().status(), "spec.row_count", "is 3, but 2 rows were sent");
 }
 
 }  // namespace

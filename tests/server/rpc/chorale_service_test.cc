@@ -153,7 +153,7 @@ TEST_F(ChoraleServiceTest, Contexts) {
     return ContextInfoPage{{Info("b"), Info("c")}, "after-c"};
   };
   std::string deleted;
-  engine_->on_delete = [&](const std::string& name) {
+  engine_->on_delete = [&](const std::string& name, const DeleteTerms& /*terms*/) {
     deleted = name;
     return absl::OkStatus();
   };

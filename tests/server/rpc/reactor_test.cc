@@ -62,15 +62,14 @@ class RawCall {
 };
 
 constexpr Method kAllMethods[] = {
-    Method::kRegisterContext, Method::kGetContext, Method::kListContexts, Method::kDeleteContext,
-    Method::kWarmContext,     Method::kPredict,    Method::kSample,       Method::kLogDensity,
-    Method::kGetModel,        Method::kListModels, Method::kGetServerInfo};
+    Method::kRegisterContext, Method::kCreateContext, Method::kGetContext, Method::kListContexts,
+    Method::kDeleteContext,   Method::kWarmContext,   Method::kPredict,    Method::kSample,
+    Method::kLogDensity,      Method::kGetModel,      Method::kListModels, Method::kGetServerInfo};
 
 class ReactorTest : public ServerFixture {
  protected:
   void Serve() {
-    engine_->on_register = [this](const auto&, const auto&,
-                                  const auto&) -> absl::StatusOr<RegisterOutcome> {
+    engine_->on_register = [this](const auto&, const auto&) -> absl::StatusOr<RegisterOutcome> {
       ++registered_;
       return RegisterOutcome();
     };
@@ -106,13 +105,13 @@ TEST_F(ReactorTest, ACallWithoutARequestIsAnInvalidArgumentOfEveryMethod) {
   }
 }
 
-// A chunk that does not parse is not the end of the upload, whether or not the header says how many
+// A chunk that does not parse is not the end of the upload, whether or not the spec says how many
 // rows there are.
 TEST_F(ReactorTest, ADamagedChunkRegistersNothing) {
   Serve();
-  v1::RegisterContextRequest header;
-  header.mutable_header()->set_context_id("houses");
-  header.mutable_header()->set_target_column("price");
+  v1::RegisterContextRequest spec;
+  spec.mutable_spec()->set_context_id("houses");
+  spec.mutable_spec()->set_target_column("price");
   v1::RegisterContextRequest rows;
   AddNumeric(rows.mutable_rows(), "price", {1, 2, 3});
   AddCategorical(rows.mutable_rows(), "color", {"red", "blue"}, {0, 1, 0});
@@ -121,7 +120,7 @@ TEST_F(ReactorTest, ADamagedChunkRegistersNothing) {
   for (const std::string& bad : {damaged, rows.SerializeAsString().substr(0, 20)}) {
     for (int before = 0; before < 3; ++before) {
       RawCall call = Begin(Method::kRegisterContext);
-      EXPECT_TRUE(call.Send(header.SerializeAsString()));
+      EXPECT_TRUE(call.Send(spec.SerializeAsString()));
       for (int i = 0; i < before; ++i) EXPECT_TRUE(call.Send(rows.SerializeAsString()));
       (void)call.Send(bad);
       call.HalfClose();
@@ -178,7 +177,8 @@ TEST_F(ReactorTest, ALargeRequestThatIsCancelledDoesNotWaitForItsTurn) {
   RawCall first = Begin(Method::kPredict);
   EXPECT_TRUE(first.Send(bytes));
   EXPECT_TRUE(Eventually([&] { return decoding.load(); }));
-  for (const Method method : {Method::kPredict, Method::kSample, Method::kRegisterContext}) {
+  for (const Method method :
+       {Method::kPredict, Method::kSample, Method::kRegisterContext, Method::kCreateContext}) {
     RawCall waiting = Begin(method);
     EXPECT_TRUE(waiting.Send(bytes));
     EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 2; }));

@@ -18,25 +18,26 @@ namespace {
 class RegisterReactorTest : public ServerFixture {
  protected:
   void SetUp() override {
-    engine_->on_register = [this](const std::string& name, const std::string& model,
+    engine_->on_register = [this](const RegisterRequest& request,
                                   const Dataset& dataset) -> absl::StatusOr<RegisterOutcome> {
       ++registered_;
       RegisterOutcome outcome;
-      outcome.context.record.name = name;
-      outcome.context.record.model = model.empty() ? "standard" : model;
+      outcome.context.record.name = request.context;
+      outcome.context.record.model = request.model.empty() ? "standard" : request.model;
       outcome.context.record.rows = static_cast<int64_t>(dataset.y.size());
       outcome.context.record.created = absl::UnixEpoch();
       outcome.outcome = outcome_;
+      if (request.validate_only) outcome.estimate = Estimate{12345, absl::Milliseconds(1500)};
       return outcome;
     };
     StartServer();
     OpenServer();
   }
 
-  static v1::RegisterContextRequest Header() {
+  static v1::RegisterContextRequest Spec() {
     v1::RegisterContextRequest message;
-    message.mutable_header()->set_context_id("houses");
-    message.mutable_header()->set_target_column("price");
+    message.mutable_spec()->set_context_id("houses");
+    message.mutable_spec()->set_target_column("price");
     return message;
   }
 
@@ -59,13 +60,24 @@ class RegisterReactorTest : public ServerFixture {
     return writer->Finish();
   }
 
+  // The same by CreateContext.
+  grpc::Status Create(const v1::RegisterContextRequest& spec,
+                      const v1::RegisterContextRequest& rows,
+                      v1::RegisterContextResponse* response) {
+    v1::CreateContextRequest request;
+    if (spec.has_spec()) *request.mutable_spec() = spec.spec();
+    if (rows.has_rows()) *request.mutable_rows() = rows.rows();
+    auto context = NewContext();
+    return stub_->CreateContext(context.get(), request, response);
+  }
+
   std::atomic<int> registered_{0};
   PutOutcome outcome_ = PutOutcome::kCreated;
 };
 
 TEST_F(RegisterReactorTest, ChunksAreRegisteredAsOne) {
   v1::RegisterContextResponse response;
-  const grpc::Status status = Send({Header(), Rows(2), Rows(1), Rows(4)}, &response);
+  const grpc::Status status = Send({Spec(), Rows(2), Rows(1), Rows(4)}, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.context().name(), "contexts/houses");
   EXPECT_EQ(response.context().model(), "models/standard");
@@ -74,10 +86,48 @@ TEST_F(RegisterReactorTest, ChunksAreRegisteredAsOne) {
   EXPECT_EQ(registered_, 1);
 }
 
+TEST_F(RegisterReactorTest, ATableInASingleMessageIsRegisteredInTheSameWay) {
+  v1::RegisterContextResponse response;
+  const grpc::Status status = Create(Spec(), Rows(7), &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.context().name(), "contexts/houses");
+  EXPECT_EQ(response.context().row_count(), 7);
+  EXPECT_FALSE(response.already_registered());
+  outcome_ = PutOutcome::kUnchanged;
+  ASSERT_TRUE(Create(Spec(), Rows(7), &response).ok());
+  EXPECT_TRUE(response.already_registered());
+  EXPECT_EQ(registered_, 2);
+
+  v1::RegisterContextRequest no_target = Rows(1);
+  no_target.mutable_rows()->mutable_columns(0)->set_name("rent");
+  EXPECT_EQ(FieldOf(Create(v1::RegisterContextRequest(), Rows(1), &response)), "spec.context_id");
+  EXPECT_EQ(FieldOf(Create(Spec(), no_target, &response)), "spec.target_column");
+  EXPECT_EQ(FieldOf(Create(Spec(), v1::RegisterContextRequest(), &response)), "rows.columns");
+  EXPECT_EQ(registered_, 2);
+}
+
+TEST_F(RegisterReactorTest, AValidationReturnsAnEstimate) {
+  v1::RegisterContextRequest spec = Spec();
+  spec.mutable_spec()->set_validate_only(true);
+  v1::RegisterContextResponse streamed;
+  ASSERT_TRUE(Send({spec, Rows(2)}, &streamed).ok());
+  v1::RegisterContextResponse created;
+  ASSERT_TRUE(Create(spec, Rows(2), &created).ok());
+  for (const v1::RegisterContextResponse& response : {streamed, created}) {
+    EXPECT_EQ(response.context().row_count(), 2);
+    EXPECT_EQ(response.estimate().device_bytes(), 12345);
+    EXPECT_EQ(response.estimate().duration().seconds(), 1);
+    EXPECT_EQ(response.estimate().duration().nanos(), 500'000'000);
+  }
+  v1::RegisterContextResponse registered;
+  ASSERT_TRUE(Create(Spec(), Rows(2), &registered).ok());
+  EXPECT_FALSE(registered.has_estimate());
+}
+
 TEST_F(RegisterReactorTest, RegisteringTheSameAgainIsUnchanged) {
   outcome_ = PutOutcome::kUnchanged;
   v1::RegisterContextResponse response;
-  ASSERT_TRUE(Send({Header(), Rows(2)}, &response).ok());
+  ASSERT_TRUE(Send({Spec(), Rows(2)}, &response).ok());
   EXPECT_TRUE(response.already_registered());
 }
 
@@ -89,14 +139,14 @@ TEST_F(RegisterReactorTest, WrongMessagesAreRefusedByField) {
   v1::RegisterContextRequest more_columns = Rows(1);
   AddNumeric(more_columns.mutable_rows(), "rooms", {1});
   const std::pair<std::vector<v1::RegisterContextRequest>, const char*> cases[] = {
-      {{}, "header"},
-      {{Header()}, "rows"},
-      {{Rows(1)}, "header"},
-      {{Header(), Header()}, "header"},
-      {{Header(), no_target}, "header.target_column"},
-      {{Header(), infinite}, "rows.columns[1].numeric.values[2]"},
-      {{Header(), Rows(1), more_columns}, "rows.columns"},
-      {{Header(), Rows(1), v1::RegisterContextRequest()}, "payload"},
+      {{}, "spec"},
+      {{Spec()}, "rows"},
+      {{Rows(1)}, "spec"},
+      {{Spec(), Spec()}, "spec"},
+      {{Spec(), no_target}, "spec.target_column"},
+      {{Spec(), infinite}, "rows.columns[1].numeric.values[2]"},
+      {{Spec(), Rows(1), more_columns}, "rows.columns"},
+      {{Spec(), Rows(1), v1::RegisterContextRequest()}, "payload"},
   };
   for (const auto& [messages, field] : cases) {
     v1::RegisterContextResponse response;
@@ -112,7 +162,7 @@ TEST_F(RegisterReactorTest, AnUploadThatIsCancelledRegistersNothing) {
     auto context = NewContext();
     v1::RegisterContextResponse response;
     auto writer = stub_->RegisterContext(context.get(), &response);
-    ASSERT_TRUE(writer->Write(Header()));
+    ASSERT_TRUE(writer->Write(Spec()));
     ASSERT_TRUE(writer->Write(Rows(2)));
     if (i % 2 == 0) absl::SleepFor(absl::Milliseconds(1));
     context->TryCancel();
@@ -123,11 +173,11 @@ TEST_F(RegisterReactorTest, AnUploadThatIsCancelledRegistersNothing) {
 }
 
 TEST_F(RegisterReactorTest, TheEnginesErrorIsPassedOn) {
-  engine_->on_register = [](const auto&, const auto&, const auto&) {
+  engine_->on_register = [](const auto&, const auto&) {
     return absl::AlreadyExistsError("\"houses\" is taken by other content");
   };
   v1::RegisterContextResponse response;
-  const grpc::Status status = Send({Header(), Rows(1)}, &response);
+  const grpc::Status status = Send({Spec(), Rows(1)}, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(status.error_message(), "\"houses\" is taken by other content");
 }
@@ -152,7 +202,7 @@ TEST_F(StalledUploadTest, TheWatchdogEndsItAndRegistersNothing) {
   v1::RegisterContextResponse response;
   auto writer = stub_->RegisterContext(context.get(), &response);
   // Slow, but each message arrives in time: not a stall.
-  ASSERT_TRUE(writer->Write(Header()));
+  ASSERT_TRUE(writer->Write(Spec()));
   std::string received = Bytes();
   for (int i = 0; i < 6; ++i) {
     ASSERT_TRUE(writer->Write(Rows(1)));
@@ -202,28 +252,30 @@ TEST_F(FullServerTest, TheMemoryOfAllRegistrationsIsBounded) {
   v1::RegisterContextResponse response;
   auto context = NewContext();
   auto writer = stub_->RegisterContext(context.get(), &response);
-  ASSERT_TRUE(writer->Write(Header()));
+  ASSERT_TRUE(writer->Write(Spec()));
   ASSERT_TRUE(writer->Write(Rows(20)));
   // The other must not come first: then it is this one that would be refused.
   ASSERT_TRUE(Eventually([&] { return RegistrationMemory() > 500; }));
   v1::RegisterContextResponse other;
-  ExpectRetry(Send({Header(), Rows(20)}, &other), "MEMORY_FULL");
+  ExpectRetry(Send({Spec(), Rows(20)}, &other), "MEMORY_FULL");
   context->TryCancel();
   writer->Finish();
   EXPECT_TRUE(Eventually([&] { return RegistrationMemory() == 0; }));
-  EXPECT_TRUE(Send({Header(), Rows(20)}, &other).ok());
+  EXPECT_TRUE(Send({Spec(), Rows(20)}, &other).ok());
 }
 
 // Waiting does not help, so it is not asked for.
 TEST_F(FullServerTest, ADatasetThatNeedsMoreThanThereIsForAllIsRefusedForGood) {
   v1::RegisterContextResponse response;
-  const grpc::Status status = Send({Header(), Rows(20), Rows(20)}, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("--registration_memory_mib"));
-  google::rpc::Status details;
-  ASSERT_TRUE(details.ParseFromString(status.error_details()));
-  EXPECT_EQ(details.details_size(), 1);
-  EXPECT_EQ(ReasonOf(status), "DATASET_TOO_LARGE");
+  for (const grpc::Status& status :
+       {Send({Spec(), Rows(20), Rows(20)}, &response), Create(Spec(), Rows(40), &response)}) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(status.error_message(), ::testing::HasSubstr("--registration_memory_mib"));
+    google::rpc::Status details;
+    ASSERT_TRUE(details.ParseFromString(status.error_details()));
+    EXPECT_EQ(details.details_size(), 1);
+    EXPECT_EQ(ReasonOf(status), "DATASET_TOO_LARGE");
+  }
 }
 
 TEST_F(FullServerTest, CallsThatWaitForTheDiskAreBounded) {
@@ -261,7 +313,7 @@ TEST_F(FullServerTest, CallsThatWaitForTheDiskAreBounded) {
   }));
   ExpectRetry(refused, "QUEUE_FULL");
   v1::RegisterContextResponse response;
-  ExpectRetry(Send({Header(), Rows(1)}, &response), "QUEUE_FULL");
+  ExpectRetry(Send({Spec(), Rows(1)}, &response), "QUEUE_FULL");
   gate.set_value();
   first.join();
   second.join();

@@ -66,6 +66,25 @@ TEST_F(SampleReactorTest, BlocksThenSummaryThenOk) {
   EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
 }
 
+TEST_F(SampleReactorTest, AValidatedCallIsASummaryWithAnEstimate) {
+  auto context = NewContext();
+  v1::SampleRequest request = SampleMessage();
+  request.set_validate_only(true);
+  Reader reader = stub_->Sample(context.get(), request);
+  const std::shared_ptr<FakeSample> sample = engine_->NextSample();
+  ASSERT_NE(sample, nullptr);
+  EXPECT_TRUE(sample->request.validate_only);
+  sample->summary.estimate = Estimate{1234, absl::Milliseconds(2250)};
+  sample->call->End(absl::OkStatus());
+  v1::SampleResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.summary().estimate().device_bytes(), 1234);
+  EXPECT_EQ(response.summary().estimate().duration().seconds(), 2);
+  EXPECT_EQ(response.summary().estimate().duration().nanos(), 250'000'000);
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_TRUE(reader->Finish().ok());
+}
+
 // The engine is faster than the network: queued blocks are batched, and large ones are split.
 TEST_F(SampleReactorTest, MessagesAreGatheredAndBounded) {
   auto context = NewContext();

@@ -246,7 +246,8 @@ TEST_F(AccessControlTest, AtTheStartEveryFileMustBeRight) {
 TEST(RoleTest, EachRoleIncludesThoseBeforeIt) {
   for (size_t i = 0; i < kMethodNames.size(); ++i) {
     const auto method = static_cast<Method>(i);
-    const bool changes = method == Method::kRegisterContext || method == Method::kDeleteContext;
+    const bool changes = method == Method::kRegisterContext || method == Method::kCreateContext ||
+                         method == Method::kDeleteContext;
     EXPECT_EQ(RoleFor(method), changes ? Role::kRegister : Role::kRead) << MethodName(method);
     for (const Role role : {Role::kRead, Role::kRegister, Role::kAdmin}) {
       Caller caller;

@@ -125,22 +125,22 @@ TEST_F(CallTelemetryTest, AllCallsGetARequestIdAlsoThoseThatFail) {
 // Its headers go out before it is known how it ends.
 TEST_F(CallTelemetryTest, RegistrationsReturnTheRequestIdInTheirHeadersWhateverTheOutcome) {
   for (const bool succeeds : {true, false}) {
-    engine_->on_register = [succeeds](const std::string&, const std::string&,
+    engine_->on_register = [succeeds](const RegisterRequest&,
                                       const Dataset&) -> absl::StatusOr<RegisterOutcome> {
       if (succeeds) return RegisterOutcome();
       return absl::ResourceExhaustedError("the disk is full");
     };
     const auto context = NewContext();
     context->AddMetadata("x-request-id", "mine-3");
-    v1::RegisterContextRequest header;
-    header.mutable_header()->set_context_id("houses");
-    header.mutable_header()->set_target_column("price");
+    v1::RegisterContextRequest spec;
+    spec.mutable_spec()->set_context_id("houses");
+    spec.mutable_spec()->set_target_column("price");
     v1::RegisterContextRequest rows;
     AddNumeric(rows.mutable_rows(), "price", {1, 2});
     AddNumeric(rows.mutable_rows(), "age", {1, 2});
     v1::RegisterContextResponse response;
     const auto writer = stub_->RegisterContext(context.get(), &response);
-    writer->Write(header);
+    writer->Write(spec);
     writer->Write(rows);
     writer->WritesDone();
     const grpc::Status status = writer->Finish();

@@ -33,6 +33,7 @@ from chorale_client._errors import (
     ChoraleError,
     DataLossError,
     DeadlineError,
+    EtagMismatchError,
     ExhaustedError,
     FailedPreconditionError,
     InternalError,
@@ -45,7 +46,7 @@ from chorale_client._errors import (
     UnimplementedError,
 )
 from chorale_client._log_densities import LogDensities
-from chorale_client._models_and_contexts import Feature, Model, Source, Timings
+from chorale_client._models_and_contexts import Estimate, Feature, Model, Source, Timings
 from chorale_client._predictions import Mixtures, Predictions
 from chorale_client._retry import Retry
 from chorale_client._samples import Samples
@@ -67,6 +68,8 @@ __all__ = [
     "DataLossError",
     "DataWarning",
     "DeadlineError",
+    "Estimate",
+    "EtagMismatchError",
     "ExhaustedError",
     "FailedPreconditionError",
     "Feature",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from chorale_client._encodable import check_encodable
 from chorale_client._errors import DataLossError, InternalError, InvalidArgumentError
 from chorale_client._inputs import query_rows, query_values, table_to_register
 from chorale_client._log_densities import LogDensities
-from chorale_client._models_and_contexts import Description, Source
+from chorale_client._models_and_contexts import Description, Estimate, Source
 from chorale_client._predictions import Mixtures, Predictions
 from chorale_client._progress import Option, Progress
 from chorale_client._requests import (
@@ -28,7 +28,7 @@ from chorale_client._requests import (
     MAX_CHUNK_ROWS,
     MAX_PREDICT_BYTES,
     MAX_PREDICT_ROWS,
-    MissingTargets,
+    RegisterOptions,
     beyond_buffer,
     check_rows,
     check_size,
@@ -73,7 +73,14 @@ class Call:
 
 
 Job = Generator[Call, Any, Result]
-Registered = tuple[pb.Context, tuple[DataWarning, ...]]
+
+
+class Registered(NamedTuple):
+    """The outcome of a registration; `estimate` only if the server only validated it."""
+
+    context: pb.Context
+    warnings: tuple[DataWarning, ...]
+    estimate: Estimate | None
 
 
 def register(
@@ -83,25 +90,21 @@ def register(
     model: str | None,
     types: Types | None,
     progress: Option,
-    *,
-    seasons: bool,
-    missing_targets: MissingTargets,
+    options: RegisterOptions,
 ) -> Job[Registered]:
-    """Registers a user's table; returns the context and the warnings, which it also issues."""
+    """Registers a user's table, and issues the warnings."""
     table, target_name, name = table_to_register(
-        data, target, name, model, types, seasons=seasons, missing_targets=missing_targets
+        data,
+        target,
+        name,
+        model,
+        types,
+        seasons=options.seasons,
+        missing_targets=options.missing_targets,
     )
     with Progress(progress, table.row_count, "rows") as done:
-        registered = yield from register_table(
-            name,
-            table,
-            target_name,
-            model,
-            done,
-            seasons=seasons,
-            missing_targets=missing_targets,
-        )
-    tell(registered[1])
+        registered = yield from register_table(name, table, target_name, model, done, options)
+    tell(registered.warnings)
     return registered
 
 
@@ -111,28 +114,22 @@ def register_table(
     target: str,
     model: str | None,
     done: Done,
-    *,
-    seasons: bool = True,
-    missing_targets: MissingTargets = "reject",
+    options: RegisterOptions,
 ) -> Job[Registered]:
-    """Registers a table; returns the context and the warnings."""
+    """Registers a table."""
     check_encodable([name], "name:", "name")
     check_encodable([model or ""], "model:", "model")
-    header = pb.RegisterContextHeader(
+    spec = options.spec(
         context_id=name,
         target_column=target,
         model=f"models/{model}" if model else "",
         row_count=table.row_count,
     )
-    if not seasons:
-        header.seasons = pb.RegisterContextHeader.SEASONS_OFF
-    if missing_targets == "drop":
-        header.missing_targets = pb.RegisterContextHeader.MISSING_TARGETS_DROP
     raised: list[BaseException] = []
     pieces = list(split_rows(table, MAX_CHUNK_BYTES, MAX_CHUNK_ROWS))
 
     def messages() -> Iterator[Message]:
-        yield pb.RegisterContextRequest(header=header)
+        yield pb.RegisterContextRequest(spec=spec)
         for start, end in pieces:
             yield pb.RegisterContextRequest(rows=encode_table(table, start, end, meanings=True))
             try:
@@ -147,7 +144,11 @@ def register_table(
         if raised:  # gRPC's error does not contain it
             raise raised[0] from raised[0].__cause__
     restore_meanings(answer.context, table)
-    return answer.context, (*table.warnings, *read_warnings(answer.warnings))
+    return Registered(
+        answer.context,
+        (*table.warnings, *read_warnings(answer.warnings)),
+        Estimate.of(answer.estimate) if options.validate_only else None,
+    )
 
 
 def get(name: str) -> Job[pb.Context]:
@@ -167,11 +168,16 @@ def warm(name: str) -> Job[pb.Context]:
     return context
 
 
-def delete(name: str) -> Job[None]:
-    """Deletes a context. Not retried: if the response was lost, a retry would find no context."""
-    check_encodable([name], "name:", "name")
-    request = pb.DeleteContextRequest(name=f"contexts/{name}")
-    yield Call("DeleteContext", name, request, idempotent=False)
+def delete(name: str, etag: str | None, *, allow_missing: bool) -> Job[None]:
+    """Deletes a context.
+
+    Not retried unless `allow_missing`: if the response was lost, a retry would find no context.
+    """
+    check_encodable([name, etag or ""], "name:", "name")
+    request = pb.DeleteContextRequest(
+        name=f"contexts/{name}", etag=etag or "", allow_missing=allow_missing
+    )
+    yield Call("DeleteContext", name, request, idempotent=allow_missing)
 
 
 def list_contexts() -> Job[list[pb.Context]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from chorale_client import _calls
@@ -11,7 +13,7 @@ from chorale_client._channel import Settings, Tls
 from chorale_client._context import BlockingContext
 from chorale_client._models_and_contexts import Model
 from chorale_client._progress import Option
-from chorale_client._requests import MissingTargets
+from chorale_client._requests import MissingTargets, RegisterOptions
 from chorale_client._retry import Retry
 from chorale_client._server_info import ServerInfo
 from chorale_client._tables import Data, Types
@@ -77,6 +79,12 @@ class Client(BlockingConnection):
         types: Types | None = None,
         seasons: bool = True,
         missing_targets: MissingTargets = "reject",
+        validate_only: bool = False,
+        description: str = "",
+        labels: Mapping[str, str] | None = None,
+        expires: datetime.datetime | datetime.timedelta | None = None,
+        replace: bool = False,
+        etag: str | None = None,
         progress: Option = None,
         timeout: float | None = None,
     ) -> Context:
@@ -102,6 +110,19 @@ class Client(BlockingConnection):
                 This choice is part of the content.
             missing_targets: "reject", or "drop" to drop rows without a target value, with a
                 warning.
+            validate_only: Whether to validate the table without registering it. The result
+                describes the context that would be registered; its `estimate` has the cost.
+            description: A description for people, at most 4096 bytes. The description, the labels
+                and the expiry are not part of the content. If the content is already registered,
+                those that are set replace the context's, and the others stay.
+            labels: {"key": "value"}, at most 64 labels. Keys consist of lower-case letters,
+                digits, "_", "-", "." and "/"; keys and values have at most 63 bytes.
+            expires: The time after which the server may delete the context, with a time zone, or
+                the time from now on; None: never.
+            replace: Whether to replace a context of this name that has other content, in one step.
+                Calls in flight finish on the earlier content. The description, the labels and the
+                expiry are replaced as well.
+            etag: With `replace`, the etag that the context must have (`Context.etag`); None: any.
             progress: See `Context.sample`. The blocking client calls a function on another thread.
                 If the function raises an exception, the call ends with that exception.
             timeout: Seconds; None: the client's timeout.
@@ -112,25 +133,27 @@ class Client(BlockingConnection):
         Raises:
             InvalidArgumentError: The table or its target is invalid; `field` names the column or
                 argument.
-            AlreadyExistsError: A context with this name and different content exists.
+            AlreadyExistsError: A context with this name and different content exists, and `replace`
+                is not set.
+            EtagMismatchError: The context has another etag.
             ExhaustedError: The server's disk is full, or a quota is used up; see `reason`.
 
         Examples:
             >>> frame = pandas.read_csv("datasets/penguins.csv")
             >>> context = client.register(frame, target="body_mass_g")
         """
-        job = _calls.register(
-            data,
-            target,
-            name,
-            model,
-            types,
-            progress,
+        options = RegisterOptions(
             seasons=seasons,
             missing_targets=missing_targets,
+            validate_only=validate_only,
+            description=description,
+            labels=labels,
+            expires=expires,
+            replace=replace,
+            etag=etag,
         )
-        message, warnings = self._run(job, timeout)
-        return Context(self, message, warnings)
+        job = _calls.register(data, target, name, model, types, progress, options)
+        return Context(self, *self._run(job, timeout))
 
     def context(self, name: str, *, timeout: float | None = None) -> Context:
         """Returns the context with this name.
@@ -171,17 +194,27 @@ class Client(BlockingConnection):
         """
         return ServerInfo.of(self._run(_calls.server_info(), timeout))
 
-    def delete(self, name: str, *, timeout: float | None = None) -> None:
+    def delete(
+        self,
+        name: str,
+        *,
+        etag: str | None = None,
+        allow_missing: bool = False,
+        timeout: float | None = None,
+    ) -> None:
         """Deletes a context. Calls that already use it finish normally.
 
         Args:
             name: The name of the context.
+            etag: The etag that the context must have; None: any.
+            allow_missing: Whether to succeed if there is no such context.
             timeout: Seconds; None: the client's timeout.
 
         Raises:
             NotFoundError: There is no such context.
+            EtagMismatchError: The context has another etag.
         """
-        self._run(_calls.delete(name), timeout)
+        self._run(_calls.delete(name, etag, allow_missing=allow_missing), timeout)
 
     def close(self) -> None:
         """Closes the connection and cancels the calls in flight.

@@ -12,7 +12,7 @@ from chorale_client import _calls
 from chorale_client._blocking_connection import BlockingConnection
 from chorale_client._data_warnings import tell
 from chorale_client._log_densities import LogDensities
-from chorale_client._models_and_contexts import Description
+from chorale_client._models_and_contexts import Description, Estimate
 from chorale_client._predictions import Predictions
 from chorale_client._progress import Option
 from chorale_client._requests import Order, SampleOptions
@@ -168,6 +168,44 @@ class BlockingContext(Description[ClientT]):
         tell(call.rows.warnings)
         return _blocks(self._client._messages(call, timeout))
 
+    def validate_sample(
+        self,
+        rows: Data,
+        *,
+        paths: int = 1000,
+        order: Order = "given",
+        log_densities: bool = False,
+        wrap: bool = False,
+        timeout: float | None = None,
+    ) -> Estimate:
+        """Validates a call of `sample` without drawing samples.
+
+        Args:
+            rows: A table, as for `sample`.
+            paths: The number of joint samples.
+            order: "given" or "random", as for `sample`.
+            log_densities: Whether to return the log-density of each value.
+            wrap: Whether to allow more rows than the model was trained for.
+            timeout: Seconds; None: the client's timeout.
+
+        Returns:
+            Estimate: the device memory and the time that the call needs, once the context is
+            resident.
+
+        Raises:
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded;
+                `field` and `limit` name them.
+            NotFoundError: The context was deleted.
+            UnimplementedError: The server is too old to validate calls.
+
+        Examples:
+            >>> context.validate_sample(rows, paths=10_000).seconds
+        """
+        options = SampleOptions(paths, None, order, log_densities, wrap, True)
+        call = SampleCall.about(self, rows, options, validate_only=True)
+        with contextlib.closing(self._client._messages(call, timeout)) as messages:
+            return call.estimate(list(messages))
+
     def log_density(
         self,
         rows: Data,
@@ -237,16 +275,25 @@ class BlockingContext(Description[ClientT]):
         """
         self._message = self._client._run(_calls.get(self.name), timeout)
 
-    def delete(self, *, timeout: float | None = None) -> None:
+    def delete(
+        self,
+        *,
+        etag: str | None = None,
+        allow_missing: bool = False,
+        timeout: float | None = None,
+    ) -> None:
         """Deletes the context. Calls that already use it finish normally.
 
         Args:
+            etag: The etag that the context must have, such as `self.etag`; None: any.
+            allow_missing: Whether to succeed if the context was already deleted.
             timeout: Seconds; None: the client's timeout.
 
         Raises:
             NotFoundError: The context was already deleted.
+            EtagMismatchError: The context has another etag.
         """
-        self._client._run(_calls.delete(self.name), timeout)
+        self._client._run(_calls.delete(self.name, etag, allow_missing=allow_missing), timeout)
 
 
 def _blocks(messages: Generator[SampleMessage, None, None]) -> Generator[Block, None, None]:

@@ -28,7 +28,7 @@ from chorale_client import _calls
 from chorale_client._client import Client, Context
 from chorale_client._data_warnings import tell
 from chorale_client._errors import ChoraleError, DeadlineError, UnavailableError
-from chorale_client._requests import name_from_content
+from chorale_client._requests import RegisterOptions, name_from_content
 from chorale_client._tables import Table
 
 PREFIX = "sklearn-"
@@ -61,9 +61,8 @@ def hold(client: Client, table: Table, target: str, model: str | None) -> Held:
         if held is None:
             # With the lock, so that no other thread deletes the context during registration.
             untold = dataclasses.replace(table, warnings=[])
-            job = _calls.register_table(name, untold, target, model, _no_bar)
-            message, warnings = client._run(job, None)
-            held = _held[key] = Held(Context(client, message, warnings))
+            job = _calls.register_table(name, untold, target, model, _no_bar, RegisterOptions())
+            held = _held[key] = Held(Context(client, *client._run(job, None)))
         _forget_dropped()
     tell((*table.warnings, *held.context.warnings))
     return held

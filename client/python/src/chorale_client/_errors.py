@@ -86,6 +86,12 @@ class AlreadyExistsError(ChoraleError):
     code = "ALREADY_EXISTS"
 
 
+class EtagMismatchError(ChoraleError):
+    """The context does not have the etag of the request; read it again."""
+
+    code = "ABORTED"
+
+
 class FailedPreconditionError(ChoraleError):
     """The state of the server or the client does not allow the call.
 
@@ -153,6 +159,7 @@ _BY_CODE: dict[str, type[ChoraleError]] = {
         InvalidArgumentError,
         NotFoundError,
         AlreadyExistsError,
+        EtagMismatchError,
         FailedPreconditionError,
         ExhaustedError,
         UnauthenticatedError,
@@ -242,7 +249,7 @@ def from_rpc(
         kind = SourceChangedError
         text += ": call refresh() on the context to use its current content"
     elif kind is AlreadyExistsError:
-        text += ": register under another name, or delete the context first"
+        text += ": set replace=True, or register under another name"
     error = kind(
         text or code.name,
         fields=fields,

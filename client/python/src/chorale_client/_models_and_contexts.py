@@ -17,6 +17,10 @@ from chorale_client._v1 import chorale_pb2 as pb
 ClientT = TypeVar("ClientT")  # the blocking or the asyncio client
 
 
+def _seconds(duration: duration_pb2.Duration) -> float:
+    return duration.seconds + duration.nanos * 1e-9
+
+
 @dataclass(frozen=True)
 class Source:
     """The origin of a result. A name can refer to other content later; a digest cannot.
@@ -58,16 +62,32 @@ class Timings:
     @classmethod
     def of(cls, message: pb.Timings) -> Timings:
         """Converts the server's message."""
-
-        def seconds(duration: duration_pb2.Duration) -> float:
-            return duration.seconds + duration.nanos * 1e-9
-
         return cls(
-            seconds(message.queued),
-            seconds(message.encoding),
-            seconds(message.first_step),
-            seconds(message.total),
+            _seconds(message.queued),
+            _seconds(message.encoding),
+            _seconds(message.first_step),
+            _seconds(message.total),
         )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The cost of work that the server has validated and not done.
+
+    Attributes:
+        device_bytes: The device memory that the work occupies, in bytes; exact.
+        seconds: The duration of the work, without waiting for other calls: a rough estimate from
+            the speed of earlier work. None if the server has not done such work since its start.
+    """
+
+    device_bytes: int
+    seconds: float | None
+
+    @classmethod
+    def of(cls, message: pb.Estimate) -> Estimate:
+        """Converts the server's message."""
+        measured = message.HasField("duration")
+        return cls(message.device_bytes, _seconds(message.duration) if measured else None)
 
 
 MEANING_CODES: dict[Meaning, pb.NumericValues.Meaning] = {
@@ -193,11 +213,16 @@ class Description(Generic[ClientT]):
     """The description of a context when it was last registered, read or refreshed."""
 
     def __init__(
-        self, client: ClientT, message: pb.Context, warnings: tuple[DataWarning, ...] = ()
+        self,
+        client: ClientT,
+        message: pb.Context,
+        warnings: tuple[DataWarning, ...] = (),
+        estimate: Estimate | None = None,
     ) -> None:
         self._client = client
         self._message = message
         self._warnings = warnings
+        self._estimate = estimate
 
     @property
     def client(self) -> ClientT:
@@ -208,6 +233,11 @@ class Description(Generic[ClientT]):
     def warnings(self) -> tuple[DataWarning, ...]:
         """Warnings about the table; empty unless `register` returned this object."""
         return self._warnings
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The cost of encoding the context; None unless `register` only validated the table."""
+        return self._estimate
 
     @property
     def name(self) -> str:
@@ -250,6 +280,43 @@ class Description(Generic[ClientT]):
         return self._message.create_time.ToDatetime(datetime.timezone.utc)
 
     @property
+    def updated(self) -> datetime.datetime:
+        """The time of the last change of content, description, labels or expiry, in UTC."""
+        return self._message.update_time.ToDatetime(datetime.timezone.utc)
+
+    @property
+    def last_used(self) -> datetime.datetime | None:
+        """The time of the last use, in UTC; None if it is not known.
+
+        The server stores it about every 5 minutes.
+        """
+        if not self._message.HasField("last_use_time"):
+            return None
+        return self._message.last_use_time.ToDatetime(datetime.timezone.utc)
+
+    @property
+    def expires(self) -> datetime.datetime | None:
+        """The time after which the server may delete the context, in UTC; None: never."""
+        if not self._message.HasField("expire_time"):
+            return None
+        return self._message.expire_time.ToDatetime(datetime.timezone.utc)
+
+    @property
+    def description(self) -> str:
+        """The description."""
+        return self._message.description
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels."""
+        return dict(self._message.labels)
+
+    @property
+    def etag(self) -> str:
+        """A text that changes with the content, the description, the labels and the expiry."""
+        return self._message.etag
+
+    @property
     def resident_bytes(self) -> int:
         """The size of the context in device memory while it is resident, in bytes."""
         return self._message.resident_bytes
@@ -281,7 +348,7 @@ class Description(Generic[ClientT]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         message = self._message.SerializeToString()
-        return _restore, (type(self), self._client, message, self._warnings)
+        return _restore, (type(self), self._client, message, self._warnings, self._estimate)
 
     def __repr__(self) -> str:
         return (
@@ -290,5 +357,7 @@ class Description(Generic[ClientT]):
         )
 
 
-def _restore(kind: Callable[..., Any], client: Any, message: bytes, warnings: Any) -> Any:
-    return kind(client, pb.Context.FromString(message), warnings)
+def _restore(
+    kind: Callable[..., Any], client: Any, message: bytes, warnings: Any, estimate: Any
+) -> Any:
+    return kind(client, pb.Context.FromString(message), warnings, estimate)

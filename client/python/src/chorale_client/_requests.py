@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
 import re
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from chorale_client._columns import CategoricalColumn, Column, NumericColumn
+from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._models_and_contexts import MEANING_CODES, Source
 from chorale_client._tables import Table, did_you_mean
@@ -169,6 +171,47 @@ def check_rows(table: Table) -> None:
     """Raises InvalidArgumentError if there are no rows."""
     if table.row_count == 0:
         raise InvalidArgumentError("rows: there are none", fields=["rows"])
+
+
+class RegisterOptions(NamedTuple):
+    """The options of `register` that go into the spec of the context."""
+
+    seasons: bool = True
+    missing_targets: MissingTargets = "reject"
+    validate_only: bool = False
+    description: str = ""
+    labels: Mapping[str, str] | None = None
+    expires: datetime.datetime | datetime.timedelta | None = None
+    replace: bool = False
+    etag: str | None = None
+
+    def spec(self, **fields: Any) -> pb.ContextSpec:
+        """Returns a spec with these fields and the options."""
+        check_encodable([self.description], "description:", "description")
+        check_encodable([self.etag or ""], "etag:", "etag")
+        spec = pb.ContextSpec(
+            validate_only=self.validate_only,
+            description=self.description,
+            replace=self.replace,
+            etag=self.etag or "",
+            **fields,
+        )
+        for key, value in (self.labels or {}).items():
+            check_encodable([key, value], "labels:", "labels")
+            spec.labels[key] = value
+        if isinstance(self.expires, datetime.timedelta):
+            spec.ttl.FromTimedelta(self.expires)
+        elif self.expires is not None:
+            if self.expires.tzinfo is None:
+                raise InvalidArgumentError(
+                    f"expires: {self.expires} has no time zone", fields=["expires"]
+                )
+            spec.expire_time.FromDatetime(self.expires)
+        if not self.seasons:
+            spec.seasons = pb.ContextSpec.SEASONS_OFF
+        if self.missing_targets == "drop":
+            spec.missing_targets = pb.ContextSpec.MISSING_TARGETS_DROP
+        return spec
 
 
 class SampleOptions(NamedTuple):

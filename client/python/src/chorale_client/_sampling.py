@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import read_warnings, tell
-from chorale_client._errors import DataLossError
+from chorale_client._errors import DataLossError, UnimplementedError
 from chorale_client._inputs import query_rows
-from chorale_client._models_and_contexts import Description, Source, Timings
+from chorale_client._models_and_contexts import Description, Estimate, Source, Timings
 from chorale_client._progress import Option, Progress
 from chorale_client._requests import SampleOptions, sample_request
 from chorale_client._samples import Samples
@@ -73,15 +73,33 @@ class SampleCall:
     request: pb.SampleRequest
 
     @classmethod
-    def about(cls, context: Description[Any], rows: Data, options: SampleOptions) -> SampleCall:
+    def about(
+        cls,
+        context: Description[Any],
+        rows: Data,
+        options: SampleOptions,
+        *,
+        validate_only: bool = False,
+    ) -> SampleCall:
         """Returns a call about query rows."""
         table = query_rows(context, rows)
         request = sample_request(context.name, table, options, context.source)
+        request.validate_only = validate_only
         return cls(context.name, context.target, table, request)
 
     def progress(self, option: Option) -> Progress:
         """Shows the progress of the call."""
         return Progress(option, self.request.path_count * self.rows.row_count, "values")
+
+    def estimate(self, messages: list[SampleMessage]) -> Estimate:
+        """Returns the estimate in the messages of a validated call, and issues the warnings."""
+        if any(message.blocks for message in messages):
+            raise UnimplementedError("the server draws samples instead of validating the call")
+        if not messages or messages[-1].summary is None:
+            raise _loss("the summary is missing")
+        summary = messages[-1].summary
+        tell((*self.rows.warnings, *read_warnings(summary.warnings)))
+        return Estimate.of(summary.estimate)
 
 
 def _loss(what: str) -> DataLossError:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Generator
+import datetime
+from collections.abc import AsyncGenerator, Generator, Mapping
 from typing import Any
 
 import numpy.typing as npt
@@ -26,10 +27,10 @@ from chorale_client._channel import Endpoint, Settings, Tls
 from chorale_client._data_warnings import tell
 from chorale_client._docstrings import like
 from chorale_client._log_densities import LogDensities
-from chorale_client._models_and_contexts import Description, Model
+from chorale_client._models_and_contexts import Description, Estimate, Model
 from chorale_client._predictions import Predictions
 from chorale_client._progress import Option
-from chorale_client._requests import MissingTargets, Order, SampleOptions
+from chorale_client._requests import MissingTargets, Order, RegisterOptions, SampleOptions
 from chorale_client._retry import Retry
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall, read_blocks
@@ -103,22 +104,28 @@ class Client(AsyncioConnection):
         types: Types | None = None,
         seasons: bool = True,
         missing_targets: MissingTargets = "reject",
+        validate_only: bool = False,
+        description: str = "",
+        labels: Mapping[str, str] | None = None,
+        expires: datetime.datetime | datetime.timedelta | None = None,
+        replace: bool = False,
+        etag: str | None = None,
         progress: Option = None,
         timeout: float | None = None,
     ) -> Context:
         """Registers a table; see `chorale_client.Client.register`."""
-        job = _calls.register(
-            data,
-            target,
-            name,
-            model,
-            types,
-            progress,
+        options = RegisterOptions(
             seasons=seasons,
             missing_targets=missing_targets,
+            validate_only=validate_only,
+            description=description,
+            labels=labels,
+            expires=expires,
+            replace=replace,
+            etag=etag,
         )
-        message, warnings = await self._run(job, timeout)
-        return Context(self, message, warnings)
+        job = _calls.register(data, target, name, model, types, progress, options)
+        return Context(self, *await self._run(job, timeout))
 
     @like(_client.Client.context)
     async def context(self, name: str, *, timeout: float | None = None) -> Context:
@@ -140,9 +147,16 @@ class Client(AsyncioConnection):
         return ServerInfo.of(await self._run(_calls.server_info(), timeout))
 
     @like(_client.Client.delete)
-    async def delete(self, name: str, *, timeout: float | None = None) -> None:
+    async def delete(
+        self,
+        name: str,
+        *,
+        etag: str | None = None,
+        allow_missing: bool = False,
+        timeout: float | None = None,
+    ) -> None:
         """Deletes a context. Calls that already use it finish normally."""
-        await self._run(_calls.delete(name), timeout)
+        await self._run(_calls.delete(name, etag, allow_missing=allow_missing), timeout)
 
     async def close(self) -> None:
         """Closes the connection and cancels the calls in flight.
@@ -230,6 +244,23 @@ class Context(Description[Client]):
                 for block in read_blocks(message):
                     yield block
 
+    @like(_client.Context.validate_sample)
+    async def validate_sample(
+        self,
+        rows: Data,
+        *,
+        paths: int = 1000,
+        order: Order = "given",
+        log_densities: bool = False,
+        wrap: bool = False,
+        timeout: float | None = None,
+    ) -> Estimate:
+        """Validates a call of `sample`; see `chorale_client.Context.validate_sample`."""
+        options = SampleOptions(paths, None, order, log_densities, wrap, True)
+        call = SampleCall.about(self, rows, options, validate_only=True)
+        async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
+            return call.estimate([message async for message in messages])
+
     @like(_client.Context.log_density)
     async def log_density(
         self,
@@ -260,6 +291,14 @@ class Context(Description[Client]):
         self._message = await self._client._run(_calls.get(self.name), timeout)
 
     @like(_client.Context.delete)
-    async def delete(self, *, timeout: float | None = None) -> None:
+    async def delete(
+        self,
+        *,
+        etag: str | None = None,
+        allow_missing: bool = False,
+        timeout: float | None = None,
+    ) -> None:
         """Deletes the context. Calls that already use it finish normally."""
-        await self._client._run(_calls.delete(self.name), timeout)
+        await self._client._run(
+            _calls.delete(self.name, etag, allow_missing=allow_missing), timeout
+        )

@@ -1,0 +1,154 @@
+#include "engine/store/summary_table.h"
+
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "base/status_macros.h"
+#include "engine/data/dataset_codec.h"
+
+namespace chorale {
+namespace {
+
+using Json = nlohmann::json;
+
+// Times that are not known, or never come, are the limits of the range of a column.
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();
+
+int64_t ToNanos(absl::Time time) {
+  if (time == absl::InfiniteFuture()) return kNever;
+  if (time == absl::InfinitePast()) return kUnknown;
+  return absl::ToUnixNanos(time);
+}
+
+absl::Time FromNanos(int64_t nanos) {
+  if (nanos == kNever) return absl::InfiniteFuture();
+  if (nanos == kUnknown) return absl::InfinitePast();
+  return absl::FromUnixNanos(nanos);
+}
+
+absl::StatusOr<std::string> LabelsToJson(const std::map<std::string, std::string>& labels) {
+  try {
+    return Json(labels).dump();
+  } catch (const std::exception& e) {
+    return absl::InvalidArgumentError(absl::StrCat("labels cannot be stored: ", e.what()));
+  }
+}
+
+bool LabelsFromJson(absl::string_view json, std::map<std::string, std::string>* labels) {
+  const Json object = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return false;
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_string()) return false;
+    (*labels)[key] = value.get<std::string>();
+  }
+  return true;
+}
+
+// SQLite checks the structure of its pages but not the bytes of a row.
+std::string SummaryChecksum(const ContextRecord& record, absl::string_view labels) {
+  std::string text;
+  for (const absl::string_view field :
+       {absl::string_view(record.tenant), absl::string_view(record.name),
+        absl::string_view(record.model), absl::string_view(record.digest),
+        absl::string_view(record.target), absl::string_view(record.details.description), labels}) {
+    absl::StrAppend(&text, field.size(), ":", field);
+  }
+  for (const int64_t number :
+       {record.rows, record.dataset_bytes, record.clipped_targets, ToNanos(record.created),
+        ToNanos(record.updated), ToNanos(record.last_used), ToNanos(record.details.expires)}) {
+    absl::StrAppend(&text, number, ":");
+  }
+  return ContentDigest(text);
+}
+
+}  // namespace
+
+const char kSummarySchema[] = R"sql(
+  CREATE TABLE summaries (
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    model TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    target TEXT NOT NULL,
+    rows INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    clipped_targets INTEGER NOT NULL,
+    created_ns INTEGER NOT NULL,    -- all times: since the Unix epoch
+    updated_ns INTEGER NOT NULL,
+    last_used_ns INTEGER NOT NULL,  -- the least integer: unknown
+    expires_ns INTEGER NOT NULL,    -- the greatest integer: never
+    description TEXT NOT NULL,
+    labels TEXT NOT NULL,           -- JSON
+    checksum TEXT NOT NULL,         -- SummaryChecksum
+    PRIMARY KEY (tenant, name),
+    FOREIGN KEY (tenant, name) REFERENCES contexts (tenant, name) ON DELETE CASCADE
+  ) STRICT;
+  CREATE INDEX summaries_by_expiry ON summaries (expires_ns);
+)sql";
+
+const char kSummaryColumns[] =
+    " tenant, name, model, digest, target, rows, bytes, clipped_targets, created_ns, updated_ns,"
+    " last_used_ns, expires_ns, description, labels, checksum ";
+
+SummaryRow CopySummary(const SqliteStatement& row, int first) {
+  SummaryRow summary;
+  ContextRecord& record = summary.record;
+  record.tenant = row.Text(first);
+  record.name = row.Text(first + 1);
+  record.model = row.Text(first + 2);
+  record.digest = row.Text(first + 3);
+  record.target = row.Text(first + 4);
+  record.rows = row.Integer(first + 5);
+  record.dataset_bytes = row.Integer(first + 6);
+  record.clipped_targets = row.Integer(first + 7);
+  record.created = FromNanos(row.Integer(first + 8));
+  record.updated = FromNanos(row.Integer(first + 9));
+  record.last_used = FromNanos(row.Integer(first + 10));
+  record.details.expires = FromNanos(row.Integer(first + 11));
+  record.details.description = row.Text(first + 12);
+  summary.labels = row.Text(first + 13);
+  summary.checksum = row.Text(first + 14);
+  return summary;
+}
+
+absl::StatusOr<ContextRecord> ParseSummary(SummaryRow row) {
+  if (row.checksum != SummaryChecksum(row.record, row.labels)) {
+    return absl::DataLossError("the summary does not match its checksum");
+  }
+  if (!LabelsFromJson(row.labels, &row.record.details.labels)) {
+    return absl::DataLossError("the labels are damaged");
+  }
+  return std::move(row.record);
+}
+
+absl::Status WriteSummary(SqliteConnection& connection, const ContextRecord& record) {
+  ASSIGN_OR_RETURN(const std::string labels, LabelsToJson(record.details.labels));
+  SqliteStatement statement(connection,
+                            absl::StrCat("INSERT OR REPLACE INTO summaries (", kSummaryColumns,
+                                         ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  statement.Bind(record.tenant);
+  statement.Bind(record.name);
+  statement.Bind(record.model);
+  statement.Bind(record.digest);
+  statement.Bind(record.target);
+  statement.Bind(record.rows);
+  statement.Bind(record.dataset_bytes);
+  statement.Bind(record.clipped_targets);
+  statement.Bind(ToNanos(record.created));
+  statement.Bind(ToNanos(record.updated));
+  statement.Bind(ToNanos(record.last_used));
+  statement.Bind(ToNanos(record.details.expires));
+  statement.Bind(record.details.description);
+  statement.Bind(labels);
+  statement.Bind(SummaryChecksum(record, labels));
+  return statement.Run();
+}
+
+}  // namespace chorale
