@@ -35,6 +35,7 @@ constexpr absl::Duration kLastValuesPeriod = absl::Seconds(2);
 constexpr absl::Duration kLastWordsPeriod = absl::Seconds(1);
 
 // One: what a flood of large requests may use of the host.
+constexpr int kListThreads = 1;
 constexpr int kLargeRequestThreads = 1;
 // Threads that encode and send results.
 constexpr int kReplyThreads = 2;
@@ -60,6 +61,7 @@ Server::Server(const ServerOptions& options)
       registration_memory_(options.registration_memory_bytes),
       reply_memory_(options.reply_memory_bytes),
       blocking_(options.blocking_threads, options.max_blocking_queue),
+      lists_(kListThreads, options.max_blocking_queue),
       large_requests_(kLargeRequestThreads, Executor::kUnbounded),
       replies_(kReplyThreads, Executor::kUnbounded) {
   if (!options.trace_endpoint.empty()) {
@@ -77,6 +79,7 @@ Server::Server(const ServerOptions& options)
   environment_.metrics = &metrics_;
   environment_.telemetry = telemetry_.get();
   environment_.blocking = &blocking_;
+  environment_.lists = &lists_;
   environment_.large_requests = &large_requests_;
   environment_.replies = &replies_;
   environment_.registration_memory = &registration_memory_;

@@ -158,6 +158,7 @@ class Server {
   ReplyMemory reply_memory_;
   std::unique_ptr<Engine> engine_;
   Executor blocking_;
+  Executor lists_;
   Executor large_requests_;
   Executor replies_;
   ServiceEnvironment environment_;

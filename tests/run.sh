@@ -32,8 +32,7 @@
 #   envoy       (--full only) servers behind Envoy: restarts, floods, calls of a browser, JSON
 #   monitoring  (--full only) Prometheus and Alertmanager beside servers under load, and drills
 #   docs        (--full only) the documentation's site, and the bill of materials
-#   resilience  (--full only) what tests/resilience does to a server, in the short form; an environment
-#               of its own (build/resilience_python)
+#   resilience  (--full only) tests/resilience, in the short form; an environment of its own
 #   models      the tests of the Python code in models/ and of the benchmarks' baselines, in an
 #               environment of their own (build/python, 2 GB; PYTHON_FOR_MODELS names an interpreter
 #               to use instead), if anything that they read has changed since they last passed
@@ -553,6 +552,7 @@ stage_resilience() {
   resilience 'fair shares' 3 tests/resilience/fairness.py
   resilience 'small calls of a busy client' 3 tests/resilience/fairness.py --same_client
   resilience 'overload' 3 tests/resilience/overload.py
+  resilience 'lists and replacements' 3 tests/resilience/lists.py
   resilience 'tenants' 3 tests/resilience/tenants.py
 }
 

@@ -66,7 +66,7 @@ const char* MeaningName(const v1::ColumnSummary& feature) {
 
 void AddRow(const v1::Context& context, ReportWriter* report) {
   report->Add({IdOf(context.name()), IdOf(context.model()), context.target_column(),
-               context.row_count(), int64_t{context.features_size()}, StateName(context),
+               context.row_count(), int64_t{context.feature_count()}, StateName(context),
                Bytes{context.resident_bytes()}, Bytes{context.dataset_bytes()}, Created(context)});
 }
 

@@ -17,9 +17,10 @@ struct RemoveArguments {
   DeleteOptions options;
 };
 
-absl::Status RunList(const NoArguments&, Environment* environment) {
+absl::Status RunList(const ListOptions& options, Environment* environment) {
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
-  ASSIGN_OR_RETURN(std::vector<v1::Context> contexts, client->ListContexts(environment->call()));
+  ASSIGN_OR_RETURN(std::vector<v1::Context> contexts,
+                   client->ListContexts(options, environment->call()));
   return WriteContexts(contexts, environment);
 }
 
@@ -54,7 +55,12 @@ void AddNamed(CLI::App* app, Environment* environment, const std::string& name,
 }  // namespace
 
 void AddContextCommands(CLI::App* app, Environment* environment) {
-  AddCommand(app, environment, "ls", "List contexts", std::make_shared<NoArguments>(), RunList);
+  auto list = std::make_shared<ListOptions>();
+  CLI::App* listing = AddCommand(app, environment, "ls", "List contexts", list, RunList);
+  listing->add_option("--filter", list->filter,
+                      "Conditions, such as 'labels.team = \"sales\" AND row_count >= 1000'");
+  listing->add_option("--order-by", list->order_by,
+                      "A field, such as create_time or 'dataset_bytes desc' [name]");
   AddNamed(app, environment, "show", "Show a context and its features", RunShow);
   auto remove = std::make_shared<RemoveArguments>();
   CLI::App* command = AddCommand(app, environment, "rm", "Delete a context", remove, RunRemove);

@@ -215,10 +215,9 @@ absl::Status Client::DeleteContext(const std::string& id, const DeleteOptions& o
 
 template <typename Item, typename Request, typename Response, typename Start>
 absl::StatusOr<std::vector<Item>> Client::ListPages(
-    const CallOptions& call, Start start,
+    const CallOptions& call, Request request, Start start,
     const google::protobuf::RepeatedPtrField<Item>& (Response::*items)() const) {
   std::vector<Item> all;
-  Request request;
   request.set_page_size(kPageSize);
   absl::flat_hash_set<std::string> tokens;
   absl::Status status = Run(call, [&](const Deadline& deadline) {
@@ -240,14 +239,22 @@ absl::StatusOr<std::vector<Item>> Client::ListPages(
   return all;
 }
 
-absl::StatusOr<std::vector<v1::Context>> Client::ListContexts(const CallOptions& call) {
+absl::StatusOr<std::vector<v1::Context>> Client::ListContexts(const ListOptions& options,
+                                                              const CallOptions& call) {
+  v1::ListContextsRequest request;
+  request.set_filter(options.filter);
+  request.set_order_by(options.order_by);
+  request.set_view(options.features ? v1::ListContextsRequest::VIEW_FULL
+                                    : v1::ListContextsRequest::VIEW_BASIC);
   return ListPages<v1::Context, v1::ListContextsRequest, v1::ListContextsResponse>(
-      call, &v1::Chorale::Stub::PrepareAsyncListContexts, &v1::ListContextsResponse::contexts);
+      call, std::move(request), &v1::Chorale::Stub::PrepareAsyncListContexts,
+      &v1::ListContextsResponse::contexts);
 }
 
 absl::StatusOr<std::vector<v1::Model>> Client::ListModels(const CallOptions& call) {
   return ListPages<v1::Model, v1::ListModelsRequest, v1::ListModelsResponse>(
-      call, &v1::Chorale::Stub::PrepareAsyncListModels, &v1::ListModelsResponse::models);
+      call, v1::ListModelsRequest(), &v1::Chorale::Stub::PrepareAsyncListModels,
+      &v1::ListModelsResponse::models);
 }
 
 absl::StatusOr<v1::ServerInfo> Client::GetServerInfo(const CallOptions& call) {

@@ -173,6 +173,12 @@ struct DeleteOptions {
   bool allow_missing = false;  // a context that does not exist is no error
 };
 
+struct ListOptions {
+  std::string filter = {};    // as in v1::ListContextsRequest; empty: all contexts
+  std::string order_by = {};  // empty: by name
+  bool features = false;      // whether to return the features of the contexts
+};
+
 struct Registration {
   v1::Context context;
   bool already_registered = false;  // the same content was registered under this name before
@@ -212,8 +218,11 @@ class Client {
   absl::Status DeleteContext(const std::string& id, const DeleteOptions& options = {},
                              const CallOptions& call = {});
 
-  // Return all contexts or models, sorted by name.
-  absl::StatusOr<std::vector<v1::Context>> ListContexts(const CallOptions& call = {});
+  // Returns the contexts that match a filter.
+  absl::StatusOr<std::vector<v1::Context>> ListContexts(const ListOptions& options = {},
+                                                        const CallOptions& call = {});
+
+  // Returns all models, sorted by name.
   absl::StatusOr<std::vector<v1::Model>> ListModels(const CallOptions& call = {});
 
   // Returns the version, the limits and the features of the server, and the quotas of the tenant.
@@ -261,7 +270,7 @@ class Client {
   // Returns the entries of all pages of a list. Internal if the server repeats a page.
   template <typename Item, typename Request, typename Response, typename Start>
   absl::StatusOr<std::vector<Item>> ListPages(
-      const CallOptions& call, Start start,
+      const CallOptions& call, Request request, Start start,
       const google::protobuf::RepeatedPtrField<Item>& (Response::*items)() const);
 
   const std::unique_ptr<Connection> connection_;

@@ -84,8 +84,13 @@ class Engine {
   virtual absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                                  const std::string& name) = 0;  // BLOCKING
   // BLOCKING. As ContextStore::List.
-  virtual absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
+  virtual absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant,
+                                                       const ContextQuery& query, PageLimits limits,
                                                        const std::string& page_token) = 0;
+  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
+                                               const std::string& page_token) {
+    return ListContexts(tenant, ContextQuery(), limits, page_token);
+  }
   // BLOCKING. Sessions that already use the context finish; its keys and values are freed when the
   // last of them ends. NotFound; Aborted, with the reason ETAG_MISMATCH.
   virtual absl::Status DeleteContext(const std::string& tenant, const std::string& name,

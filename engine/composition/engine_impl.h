@@ -67,7 +67,9 @@ class EngineImpl : public Engine {
                                            const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
-  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
+  using Engine::ListContexts;
+  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, const ContextQuery& query,
+                                               PageLimits limits,
                                                const std::string& page_token) override;
   using Engine::DeleteContext;
   absl::Status DeleteContext(const std::string& tenant, const std::string& name,

@@ -160,9 +160,10 @@ absl::StatusOr<ContextInfo> EngineImpl::GetContext(const std::string& tenant,
 }
 
 absl::StatusOr<ContextInfoPage> EngineImpl::ListContexts(const std::string& tenant,
+                                                         const ContextQuery& query,
                                                          PageLimits limits,
                                                          const std::string& page_token) {
-  ASSIGN_OR_RETURN(ContextPage page, store_->List(tenant, limits, page_token));
+  ASSIGN_OR_RETURN(ContextPage page, store_->List(tenant, query, limits, page_token));
   ContextInfoPage infos;
   infos.next_page_token = std::move(page.next_page_token);
   for (ContextRecord& record : page.records) infos.contexts.push_back(InfoOf(std::move(record)));

@@ -76,6 +76,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   record.digest = ContentDigest(registration.bytes);
   record.target = dataset.target;
   for (const Column& column : dataset.features.columns) record.columns.push_back(Describe(column));
+  record.feature_count = static_cast<int64_t>(record.columns.size());
   AddNotes(registration.transform.context_notes(), &record);
   if (registration.transform.sought_season()) {
     record.season_transform = std::string(kTransformVersion);

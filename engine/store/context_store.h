@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "engine/data/table.h"
+#include "engine/store/context_query.h"
 
 namespace chorale {
 
@@ -49,6 +49,7 @@ struct ContextRecord {
   std::string digest;               // of the encoded dataset, lower-case hex SHA-256
   std::string target;               // name of the target column
   std::vector<ColumnInfo> columns;  // features, in the order registered
+  int64_t feature_count = 0;        // the size of `columns`, which may be left out of a list
   // kTransformVersion of the server that sought a season and set season_steps of the columns; empty
   // if no season was sought.
   std::string season_transform = {};
@@ -76,17 +77,9 @@ struct Replacement {
   std::string etag;  // the etag that the context must have; empty: any, or no context
 };
 
-// The limits of a page of contexts. The page ends at the limit that is reached first, but contains
-// at least one context.
-struct PageLimits {
-  int64_t contexts = 1000;  // 1 to 1000
-  // The size of the records in the store. A record is never larger as a message.
-  int64_t bytes = std::numeric_limits<int64_t>::max();
-};
-
 struct ContextPage {
-  std::vector<ContextRecord> records;  // ordered by name
-  std::string next_page_token;         // empty on the last page
+  std::vector<ContextRecord> records;
+  std::string next_page_token;  // empty on the last page
 };
 
 // (tenant, name) of a context, and the input for an estimate of its size.
@@ -180,9 +173,14 @@ class ContextStore {
                                                   const std::string& name) = 0;
 
   // Returns the page that follows the page with this token; the first page for an empty token.
-  // InvalidArgument: the store did not issue the token.
-  virtual absl::StatusOr<ContextPage> List(const std::string& tenant, PageLimits limits,
-                                           const std::string& page_token) = 0;
+  // InvalidArgument: the store did not issue the token for a list of the same contexts in the same
+  // order.
+  virtual absl::StatusOr<ContextPage> List(const std::string& tenant, const ContextQuery& query,
+                                           PageLimits limits, const std::string& page_token) = 0;
+  absl::StatusOr<ContextPage> List(const std::string& tenant, PageLimits limits,
+                                   const std::string& page_token) {
+    return List(tenant, ContextQuery(), limits, page_token);
+  }
 
   // Returns at most `limit` contexts of all tenants, the most recently created first. Does not
   // verify checksums.

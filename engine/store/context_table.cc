@@ -42,41 +42,6 @@ constexpr char kSchema[] = R"sql(
   CREATE INDEX contexts_by_dataset ON contexts (tenant, digest);
 )sql";
 
-constexpr char kSelect[] =
-    "SELECT tenant, name, model, digest, target, columns, rows, created_ns, bytes,"
-    " checksum FROM contexts JOIN datasets USING (tenant, digest) ";
-
-// SQLite checks the structure of its pages but not the bytes of a row. A flipped bit must not
-// assign a context to another tenant or model.
-std::string RecordChecksum(const ContextRecord& record, absl::string_view columns) {
-  std::string text;
-  for (const absl::string_view field :
-       {absl::string_view(record.tenant), absl::string_view(record.name),
-        absl::string_view(record.model), absl::string_view(record.digest),
-        absl::string_view(record.target), columns}) {
-    absl::StrAppend(&text, field.size(), ":", field);
-  }
-  absl::StrAppend(&text, record.rows, ":", record.dataset_bytes, ":",
-                  absl::ToUnixNanos(record.created));
-  return ContentDigest(text);
-}
-
-StoredContext CopyRow(const SqliteStatement& row) {
-  StoredContext stored;
-  ContextRecord& record = stored.record;
-  record.tenant = row.Text(0);
-  record.name = row.Text(1);
-  record.model = row.Text(2);
-  record.digest = row.Text(3);
-  record.target = row.Text(4);
-  stored.json = row.Text(5);
-  record.rows = row.Integer(6);
-  record.created = absl::FromUnixNanos(row.Integer(7));
-  record.dataset_bytes = row.Integer(8);
-  stored.checksum = row.Text(9);
-  return stored;
-}
-
 absl::Status RefuseNew(const std::string& path, ContextTable::IfNew if_new) {
   if (if_new == ContextTable::IfNew::kCreate) return absl::OkStatus();
   return absl::DataLossError(
@@ -89,37 +54,6 @@ absl::Status RefuseNew(const std::string& path, ContextTable::IfNew if_new) {
 
 absl::Status NoContext(const std::string& name) {
   return MakeError(ErrorReason::kContextNotFound, absl::StrCat("no context ", QuoteName(name)));
-}
-
-int64_t StoredContext::bytes() const {
-  // For the numbers, and for the parts that a message adds to names: "contexts/", tags, lengths.
-  constexpr int64_t kOthers = 256;
-  return static_cast<int64_t>(record.tenant.size() + record.name.size() + record.model.size() +
-                              record.digest.size() + record.target.size() + json.size() +
-                              checksum.size() + summary.labels.size() +
-                              summary.record.details.description.size()) +
-         kOthers;
-}
-
-absl::StatusOr<ContextRecord> ParseContext(StoredContext stored, const std::string& path) {
-  ContextRecord& record = stored.record;
-  absl::Status status = ColumnsFromJson(stored.json, &record);
-  if (status.ok() && stored.checksum != RecordChecksum(record, stored.json)) {
-    status = absl::DataLossError("does not match its checksum");
-  }
-  absl::StatusOr<ContextRecord> summary = ParseSummary(std::move(stored.summary));
-  status.Update(summary.status());
-  if (status.ok() && summary->digest != record.digest) {
-    status = absl::DataLossError("has the summary of other content");
-  }
-  if (!status.ok()) {
-    return absl::DataLossError(absl::StrCat(path, ": the record of context ",
-                                            QuoteName(record.name), ": ", status.message()));
-  }
-  record.details = std::move(summary->details);
-  record.updated = summary->updated;
-  record.last_used = summary->last_used;
-  return std::move(record);
 }
 
 absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::string& path,
@@ -209,12 +143,13 @@ absl::Status ContextTable::CreateSchema() {
 
 absl::StatusOr<StoredContext> ContextTable::Read(const std::string& tenant,
                                                  const std::string& name) {
-  SqliteStatement query(*connection_, absl::StrCat(kSelect, "WHERE tenant = ? AND name = ?"));
+  SqliteStatement query(*connection_,
+                        absl::StrCat(kSelectContexts, "WHERE tenant = ? AND name = ?"));
   query.Bind(tenant);
   query.Bind(name);
   ASSIGN_OR_RETURN(bool row, query.Step());
   if (!row) return NoContext(name);
-  StoredContext stored = CopyRow(query);
+  StoredContext stored = CopyContext(query);
   RETURN_IF_ERROR(AddSummary(&stored));
   return stored;
 }
@@ -229,14 +164,15 @@ absl::Status ContextTable::AddSummary(StoredContext* stored) {
 }
 
 absl::StatusOr<std::vector<ContextRecord>> ContextTable::AllWithoutDetails() {
-  SqliteStatement query(*connection_, kSelect);
+  SqliteStatement query(*connection_, kSelectContexts);
   std::vector<ContextRecord> records;
   while (true) {
     ASSIGN_OR_RETURN(bool row, query.Step());
     if (!row) return records;
-    StoredContext stored = CopyRow(query);
+    StoredContext stored = CopyContext(query);
     // A damaged list of columns is reported when the context is read.
     ColumnsFromJson(stored.json, &stored.record).IgnoreError();
+    stored.record.feature_count = static_cast<int64_t>(stored.record.columns.size());
     stored.record.columns.clear();
     records.push_back(std::move(stored.record));
   }
@@ -269,7 +205,7 @@ absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::st
   context.Bind(columns);
   context.Bind(record.rows);
   context.Bind(absl::ToUnixNanos(record.created));
-  context.Bind(RecordChecksum(record, columns));
+  context.Bind(ContextChecksum(record, columns));
   RETURN_IF_ERROR(context.Run());
   return WriteSummary(*connection_, record);
 }
@@ -321,39 +257,6 @@ absl::StatusOr<bool> ContextTable::Names(const std::string& tenant, const std::s
   query.Bind(tenant);
   query.Bind(digest);
   return query.Step();
-}
-
-absl::StatusOr<ContextTable::Page> ContextTable::List(const std::string& tenant,
-                                                      const std::string& after, PageLimits limits) {
-  SqliteStatement query(*connection_,
-                        absl::StrCat(kSelect, "WHERE tenant = ? AND name > ? ORDER BY name"));
-  query.Bind(tenant);
-  query.Bind(after);
-  Page page;
-  int64_t bytes = 0;
-  while (true) {
-    ASSIGN_OR_RETURN(bool row, query.Step());
-    page.last = !row;
-    if (page.last || static_cast<int64_t>(page.contexts.size()) == limits.contexts) return page;
-    StoredContext context = CopyRow(query);
-    RETURN_IF_ERROR(AddSummary(&context));
-    bytes += context.bytes();
-    if (bytes > limits.bytes && !page.contexts.empty()) return page;
-    page.contexts.push_back(std::move(context));
-  }
-}
-
-absl::StatusOr<std::vector<ContextSummary>> ContextTable::ListNewest(int64_t count) {
-  SqliteStatement query(*connection_,
-                        "SELECT tenant, name, model, rows FROM contexts"
-                        " ORDER BY created_ns DESC, tenant, name LIMIT ?");
-  query.Bind(count);
-  std::vector<ContextSummary> contexts;
-  while (true) {
-    ASSIGN_OR_RETURN(bool row, query.Step());
-    if (!row) return contexts;
-    contexts.push_back({query.Text(0), query.Text(1), query.Text(2), query.Integer(3)});
-  }
 }
 
 absl::StatusOr<bool> ContextTable::EmptyLog() { return connection_->EmptyLog(); }

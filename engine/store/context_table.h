@@ -4,33 +4,20 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/store/context_list_sql.h"
+#include "engine/store/context_row.h"
 #include "engine/store/context_store.h"
 #include "engine/store/sqlite_connection.h"
 #include "engine/store/sqlite_statement.h"
-#include "engine/store/summary_table.h"
 
 namespace chorale {
-
-// A record as stored in the database. `json`, about 100 bytes per column, is neither parsed nor
-// checked.
-struct StoredContext {
-  ContextRecord record;  // without the fields that ColumnsFromJson and ParseSummary fill
-  std::string json;
-  std::string checksum;
-  SummaryRow summary;
-
-  // The size that counts towards PageLimits::bytes.
-  int64_t bytes() const;
-};
-
-// Parses a stored record. Returns DataLoss, with the path of the database, if it is damaged.
-absl::StatusOr<ContextRecord> ParseContext(StoredContext stored, const std::string& path);
 
 // NotFound, with the reason CONTEXT_NOT_FOUND.
 absl::Status NoContext(const std::string& name);
@@ -83,11 +70,13 @@ class ContextTable {
   absl::StatusOr<bool> Names(const std::string& tenant, const std::string& digest);
 
   struct Page {
-    std::vector<StoredContext> contexts;  // by name
-    bool last = true;                     // no further contexts follow
+    std::vector<StoredContext> contexts;  // in the order of the query
+    std::optional<ListPosition> next;     // of the last context, if further contexts follow
   };
-  // Returns the contexts whose names follow `after`, in the order of names.
-  absl::StatusOr<Page> List(const std::string& tenant, const std::string& after, PageLimits limits);
+  // Returns the contexts that follow `after`; without the columns of the query, only their tenants,
+  // names and summaries.
+  absl::StatusOr<Page> List(const std::string& tenant, const ContextQuery& query,
+                            const std::optional<ListPosition>& after, PageLimits limits);
 
   // Moves the content of the database's log into the database and empties the log. Returns false if
   // another process, such as a backup, reads from the log.

@@ -82,20 +82,6 @@ absl::Status ContextTable::NoteUses(const std::vector<ContextUse>& uses) {
   return transaction.Commit();
 }
 
-absl::StatusOr<std::vector<ContextKey>> ContextTable::ListExpired(absl::Time now, int64_t count) {
-  SqliteStatement query(*connection_,
-                        "SELECT tenant, name FROM summaries WHERE expires_ns <= ?"
-                        " ORDER BY expires_ns LIMIT ?");
-  query.Bind(absl::ToUnixNanos(now));
-  query.Bind(count);
-  std::vector<ContextKey> expired;
-  while (true) {
-    ASSIGN_OR_RETURN(bool row, query.Step());
-    if (!row) return expired;
-    expired.push_back({query.Text(0), query.Text(1)});
-  }
-}
-
 absl::Status ContextTable::AddSummaries() {
   SqliteTransaction transaction(*connection_);
   RETURN_IF_ERROR(transaction.Begin());

@@ -250,28 +250,36 @@ absl::StatusOr<std::string> SqliteContextStore::ReadDataset(const std::string& t
   return files_->Read(DatasetKey(tenant, record.digest), record.dataset_bytes, record.digest);
 }
 
-absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant, PageLimits limits,
+absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant,
+                                                     const ContextQuery& query, PageLimits limits,
                                                      const std::string& page_token) {
   if (limits.contexts < 1 || limits.contexts > kMaxPageSize) {
     return InvalidField("page_size",
                         absl::StrCat("is ", limits.contexts, "; must be from 1 to ", kMaxPageSize));
   }
-  ASSIGN_OR_RETURN(std::string after, ReadPageToken(tenant, page_token));
+  const std::string list = IdentityOfList(query);
+  ASSIGN_OR_RETURN(std::optional<ListPosition> after, ReadPageToken(tenant, list, page_token));
 
   ContextTable::Page stored;
   {
     MutexLock lock(&mutex_);
     RETURN_IF_ERROR(CheckOpen());
-    absl::StatusOr<ContextTable::Page> found = table_->List(tenant, after, limits);
+    absl::StatusOr<ContextTable::Page> found = table_->List(tenant, query, after, limits);
     if (!found.ok()) return ForCaller(found.status());
     stored = *std::move(found);
   }
   ContextPage page;
   for (StoredContext& context : stored.contexts) {
-    ASSIGN_OR_RETURN(ContextRecord record, ParseContext(std::move(context), database_));
-    page.records.push_back(std::move(record));
+    absl::StatusOr<ContextRecord> record = query.with_columns
+                                               ? ParseContext(std::move(context), database_)
+                                               : ParseSummary(std::move(context.summary));
+    if (!record.ok() && !query.with_columns) {
+      return DamagedContext(database_, context.record.name, record.status());
+    }
+    RETURN_IF_ERROR(record.status());
+    page.records.push_back(*std::move(record));
   }
-  if (!stored.last) page.next_page_token = MakePageToken(tenant, page.records.back().name);
+  if (stored.next.has_value()) page.next_page_token = MakePageToken(tenant, list, *stored.next);
   return page;
 }
 

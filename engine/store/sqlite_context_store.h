@@ -61,8 +61,9 @@ class SqliteContextStore : public ContextStore {
   absl::StatusOr<std::vector<ContextKey>> ListExpired(absl::Time now, int64_t limit) override;
   absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
                                           const std::string& name) override;
-  absl::StatusOr<ContextPage> List(const std::string& tenant, PageLimits limits,
-                                   const std::string& page_token) override;
+  using ContextStore::List;
+  absl::StatusOr<ContextPage> List(const std::string& tenant, const ContextQuery& query,
+                                   PageLimits limits, const std::string& page_token) override;
   absl::StatusOr<std::vector<ContextSummary>> ListNewest(int64_t limit) override;
   absl::Status Delete(const std::string& tenant, const std::string& name) override;
   void UseFreeDisk(FreeDisk free_disk) override { free_disk_ = std::move(free_disk); }

@@ -39,6 +39,11 @@ absl::StatusOr<bool> SqliteStatement::Step() {
 
 absl::Status SqliteStatement::Run() { return Step().status(); }
 
+void SqliteStatement::Reset() {
+  sqlite3_reset(statement_);  // returns the error of the last Step, which the caller has
+  bound_ = 0;
+}
+
 std::string SqliteStatement::Text(int i) const {
   // Read the text before its length: the call may convert the value, and the length refers to the
   // converted text.

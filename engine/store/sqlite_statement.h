@@ -14,7 +14,7 @@ struct sqlite3_stmt;
 
 namespace chorale {
 
-// A statement is prepared, bound and executed once, then destroyed:
+// A statement is prepared, bound and executed, then destroyed, or reset for another execution:
 //
 //   SqliteStatement statement(connection, "SELECT rows FROM contexts WHERE name = ?");
 //   statement.Bind(name);
@@ -38,6 +38,8 @@ class SqliteStatement {
   absl::StatusOr<bool> Step();
   // Executes a statement that yields no rows.
   absl::Status Run();
+  // Ends the execution. The parameters must then be bound again.
+  void Reset();
 
   // Column `i` of the current row, converted as SQLite does. REQUIRES: Step() returned true.
   std::string Text(int i) const;

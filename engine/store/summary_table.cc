@@ -21,12 +21,6 @@ using Json = nlohmann::json;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();
 
-int64_t ToNanos(absl::Time time) {
-  if (time == absl::InfiniteFuture()) return kNever;
-  if (time == absl::InfinitePast()) return kUnknown;
-  return absl::ToUnixNanos(time);
-}
-
 absl::Time FromNanos(int64_t nanos) {
   if (nanos == kNever) return absl::InfiniteFuture();
   if (nanos == kUnknown) return absl::InfinitePast();
@@ -61,8 +55,9 @@ std::string SummaryChecksum(const ContextRecord& record, absl::string_view label
     absl::StrAppend(&text, field.size(), ":", field);
   }
   for (const int64_t number :
-       {record.rows, record.dataset_bytes, record.clipped_targets, ToNanos(record.created),
-        ToNanos(record.updated), ToNanos(record.last_used), ToNanos(record.details.expires)}) {
+       {record.rows, record.feature_count, record.dataset_bytes, record.clipped_targets,
+        StoredTime(record.created), StoredTime(record.updated), StoredTime(record.last_used),
+        StoredTime(record.details.expires)}) {
     absl::StrAppend(&text, number, ":");
   }
   return ContentDigest(text);
@@ -78,6 +73,7 @@ const char kSummarySchema[] = R"sql(
     digest TEXT NOT NULL,
     target TEXT NOT NULL,
     rows INTEGER NOT NULL,
+    features INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
     clipped_targets INTEGER NOT NULL,
     created_ns INTEGER NOT NULL,    -- all times: since the Unix epoch
@@ -94,8 +90,24 @@ const char kSummarySchema[] = R"sql(
 )sql";
 
 const char kSummaryColumns[] =
-    " tenant, name, model, digest, target, rows, bytes, clipped_targets, created_ns, updated_ns,"
-    " last_used_ns, expires_ns, description, labels, checksum ";
+    " summaries.tenant, summaries.name, summaries.model, summaries.digest, summaries.target,"
+    " summaries.rows, summaries.features, summaries.bytes, summaries.clipped_targets,"
+    " summaries.created_ns, summaries.updated_ns, summaries.last_used_ns, summaries.expires_ns,"
+    " summaries.description, summaries.labels, summaries.checksum ";
+
+int64_t StoredTime(absl::Time time) {
+  if (time == absl::InfiniteFuture()) return kNever;
+  if (time == absl::InfinitePast()) return kUnknown;
+  return absl::ToUnixNanos(time);
+}
+
+int64_t SummaryRow::bytes() const {
+  // For the numbers, and for the parts that a message adds to names: "contexts/", tags, lengths.
+  constexpr size_t kOthers = 256;
+  return static_cast<int64_t>(record.name.size() + record.model.size() + record.digest.size() +
+                              record.target.size() + record.details.description.size() +
+                              labels.size() + checksum.size() + kOthers);
+}
 
 SummaryRow CopySummary(const SqliteStatement& row, int first) {
   SummaryRow summary;
@@ -106,15 +118,16 @@ SummaryRow CopySummary(const SqliteStatement& row, int first) {
   record.digest = row.Text(first + 3);
   record.target = row.Text(first + 4);
   record.rows = row.Integer(first + 5);
-  record.dataset_bytes = row.Integer(first + 6);
-  record.clipped_targets = row.Integer(first + 7);
-  record.created = FromNanos(row.Integer(first + 8));
-  record.updated = FromNanos(row.Integer(first + 9));
-  record.last_used = FromNanos(row.Integer(first + 10));
-  record.details.expires = FromNanos(row.Integer(first + 11));
-  record.details.description = row.Text(first + 12);
-  summary.labels = row.Text(first + 13);
-  summary.checksum = row.Text(first + 14);
+  record.feature_count = row.Integer(first + 6);
+  record.dataset_bytes = row.Integer(first + 7);
+  record.clipped_targets = row.Integer(first + 8);
+  record.created = FromNanos(row.Integer(first + 9));
+  record.updated = FromNanos(row.Integer(first + 10));
+  record.last_used = FromNanos(row.Integer(first + 11));
+  record.details.expires = FromNanos(row.Integer(first + 12));
+  record.details.description = row.Text(first + 13);
+  summary.labels = row.Text(first + 14);
+  summary.checksum = row.Text(first + 15);
   return summary;
 }
 
@@ -130,21 +143,25 @@ absl::StatusOr<ContextRecord> ParseSummary(SummaryRow row) {
 
 absl::Status WriteSummary(SqliteConnection& connection, const ContextRecord& record) {
   ASSIGN_OR_RETURN(const std::string labels, LabelsToJson(record.details.labels));
-  SqliteStatement statement(connection,
-                            absl::StrCat("INSERT OR REPLACE INTO summaries (", kSummaryColumns,
-                                         ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  SqliteStatement statement(
+      connection,
+      "INSERT OR REPLACE INTO summaries (tenant, name, model, digest, target, rows, features, "
+      "bytes,"
+      " clipped_targets, created_ns, updated_ns, last_used_ns, expires_ns, description, labels,"
+      " checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   statement.Bind(record.tenant);
   statement.Bind(record.name);
   statement.Bind(record.model);
   statement.Bind(record.digest);
   statement.Bind(record.target);
   statement.Bind(record.rows);
+  statement.Bind(record.feature_count);
   statement.Bind(record.dataset_bytes);
   statement.Bind(record.clipped_targets);
-  statement.Bind(ToNanos(record.created));
-  statement.Bind(ToNanos(record.updated));
-  statement.Bind(ToNanos(record.last_used));
-  statement.Bind(ToNanos(record.details.expires));
+  statement.Bind(StoredTime(record.created));
+  statement.Bind(StoredTime(record.updated));
+  statement.Bind(StoredTime(record.last_used));
+  statement.Bind(StoredTime(record.details.expires));
   statement.Bind(record.details.description);
   statement.Bind(labels);
   statement.Bind(SummaryChecksum(record, labels));

@@ -89,6 +89,7 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
     feature->set_season_steps(column.season_steps);
     feature->set_meaning(EncodeMeaning(column.meaning));
   }
+  message->set_feature_count(record.feature_count);
   message->set_clipped_target_count(record.clipped_targets);
   message->set_row_count(record.rows);
   message->set_dataset_bytes(record.dataset_bytes);

@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "base/status_macros.h"
 #include "chorale/v1/chorale.grpc.pb.h"  // with it gRPC's handlers, whose header has moved since
+#include "server/codec/list_decoder.h"
 #include "server/codec/model_page.h"
 #include "server/codec/request_decoder.h"
 #include "server/codec/resource_name.h"
@@ -24,11 +25,12 @@ namespace {
 using Environment = ServiceEnvironment;
 using ReactorPtr = std::shared_ptr<UnaryReactor>;
 
-// Runs `task` on the blocking executor; it returns the response, or the status to finish with.
+// Runs `task` on an executor; it returns the response, or the status to finish with.
 template <typename Task>
-absl::Status RunBlocking(const Environment& environment, ReactorPtr reactor, Task task) {
-  const bool runs = environment.blocking->TryRun(
-      reactor->live().client(), [reactor, task = std::move(task)]() mutable {
+absl::Status RunBlocking(const Environment& environment, Executor* executor, ReactorPtr reactor,
+                         Task task) {
+  const bool runs =
+      executor->TryRun(reactor->live().client(), [reactor, task = std::move(task)]() mutable {
         if (reactor->cancelled()) {
           reactor->Finish(absl::CancelledError("the client disconnected"));
           return;
@@ -72,7 +74,7 @@ absl::Status GetContext(const Environment& environment, const ReactorPtr& reacto
   absl::StatusOr<std::string> name = ParseContextName(request.name(), "name");
   RETURN_IF_ERROR(name.status());
   reactor->live().Note("context", *name);
-  return RunBlocking(environment, reactor,
+  return RunBlocking(environment, environment.blocking, reactor,
                      [engine = environment.engine, tenant = reactor->live().caller().tenant,
                       name = *std::move(name)]() -> absl::StatusOr<v1::Context> {
                        ASSIGN_OR_RETURN(ContextInfo info, engine->GetContext(tenant, name));
@@ -85,16 +87,17 @@ absl::Status GetContext(const Environment& environment, const ReactorPtr& reacto
 absl::Status ListContexts(const Environment& environment, const ReactorPtr& reactor,
                           const v1::ListContextsRequest& request) {
   ASSIGN_OR_RETURN(int64_t page_size, DecodePageSize(request.page_size()));
-  return RunBlocking(environment, reactor,
-                     [engine = environment.engine, tenant = reactor->live().caller().tenant,
-                      limits = PageLimits{page_size, environment.max_message_bytes / 8},
-                      token = request.page_token()]() -> absl::StatusOr<v1::ListContextsResponse> {
-                       ASSIGN_OR_RETURN(ContextInfoPage page,
-                                        engine->ListContexts(tenant, limits, token));
-                       v1::ListContextsResponse response;
-                       EncodeContextPage(page, &response);
-                       return response;
-                     });
+  ASSIGN_OR_RETURN(ContextQuery query, DecodeContextQuery(request));
+  return RunBlocking(
+      environment, environment.lists, reactor,
+      [engine = environment.engine, tenant = reactor->live().caller().tenant,
+       query = std::move(query), limits = PageLimits{page_size, environment.max_message_bytes / 8},
+       token = request.page_token()]() -> absl::StatusOr<v1::ListContextsResponse> {
+        ASSIGN_OR_RETURN(ContextInfoPage page, engine->ListContexts(tenant, query, limits, token));
+        v1::ListContextsResponse response;
+        EncodeContextPage(page, &response);
+        return response;
+      });
 }
 
 absl::Status DeleteContext(const Environment& environment, const ReactorPtr& reactor,
@@ -103,7 +106,7 @@ absl::Status DeleteContext(const Environment& environment, const ReactorPtr& rea
   RETURN_IF_ERROR(name.status());
   reactor->live().Note("context", *name);
   return RunBlocking(
-      environment, reactor,
+      environment, environment.blocking, reactor,
       [engine = environment.engine, tenant = reactor->live().caller().tenant,
        name = *std::move(name), terms = DeleteTerms{request.etag(), request.allow_missing()}]()
           -> absl::StatusOr<google::protobuf::Empty> {

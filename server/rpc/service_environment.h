@@ -33,6 +33,7 @@ struct ServiceEnvironment {
   PrometheusMetrics* metrics = nullptr;
   CallTelemetry* telemetry = nullptr;
   Executor* blocking = nullptr;        // for calls that block on the disk
+  Executor* lists = nullptr;           // for lists of contexts, one at a time
   Executor* large_requests = nullptr;  // decodes them; unbounded
   Executor* replies = nullptr;         // encodes and sends; unbounded
   ByteBudget* registration_memory = nullptr;

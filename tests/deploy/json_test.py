@@ -74,6 +74,12 @@ class ServersTest(TestCase):
         [server] = [one for one in held if page['contexts'][0]['name'][9:] in one]
         self.assertEqual(page['nextPageToken'] == '', len(server) == 1)
 
+    def test_lists_of_contexts(self):
+        listing = '/v1/contexts?filter=row_count%3E1%20AND%20name%3Dcontexts/*&orderBy=name%20desc'
+        full = json.loads(self.call('GET', listing + '&view=VIEW_FULL'))['contexts']
+        self.assertEqual(len(full[0]['features']), int(full[0]['featureCount']))
+        self.assertEqual(full, sorted(full, key=lambda context: context['name'], reverse=True))
+
     def test_models(self):
         listed = self.stub.ListModels(pb.ListModelsRequest())
         self.same(self.call('GET', '/v1/models'), listed)

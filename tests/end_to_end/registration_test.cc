@@ -250,6 +250,44 @@ TEST_F(RegistrationTest, ListsInPagesByName) {
   }
 }
 
+TEST_F(RegistrationTest, ListsAreFilteredSortedAndWithoutFeatures) {
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(client_->Register(absl::StrCat("context-", i), RandomRows(10 - i, 3, i)).ok());
+  }
+  v1::ListContextsRequest request;
+  request.set_page_size(2);
+  request.set_filter("row_count < 10 AND name = contexts/context-*");
+  request.set_order_by("row_count");
+  std::vector<std::string> names;
+  do {
+    grpc::ClientContext context;
+    v1::ListContextsResponse page;
+    const grpc::Status status = client_->stub().ListContexts(&context, request, &page);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    for (const auto& entry : page.contexts()) {
+      names.push_back(entry.name());
+      EXPECT_EQ(entry.features_size(), 0);
+      EXPECT_EQ(entry.feature_count(), 3);
+      EXPECT_EQ(entry.etag(), client_->Get(entry.name().substr(9)).value.etag());
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_THAT(names, ::testing::ElementsAre("contexts/context-3", "contexts/context-2",
+                                            "contexts/context-1"));
+
+  const auto field_of = [&](const v1::ListContextsRequest& bad) {
+    grpc::ClientContext context;
+    v1::ListContextsResponse page;
+    return absl::StrJoin(DetailsOf(client_->stub().ListContexts(&context, bad, &page)).fields, " ");
+  };
+  v1::ListContextsRequest bad;
+  bad.set_filter("row_count <");
+  EXPECT_EQ(field_of(bad), "filter");
+  bad.set_filter("");
+  bad.set_order_by("size");
+  EXPECT_EQ(field_of(bad), "order_by");
+}
+
 TEST_F(RegistrationTest, WarmMakesResident) {
   ASSERT_TRUE(client_->Register("a", RandomRows(20, 3, 1)).ok());
   EXPECT_EQ(client_->Get("a").value.state(), v1::Context::STATE_NOT_RESIDENT);

@@ -113,7 +113,9 @@ class FakeStore : public ContextStore {
     if (it == contexts_.end()) return absl::NotFoundError("no such context");
     return it->second.second;
   }
-  absl::StatusOr<ContextPage> List(const std::string& tenant, PageLimits /*limits*/,
+  using ContextStore::List;
+  absl::StatusOr<ContextPage> List(const std::string& tenant, const ContextQuery& /*query*/,
+                                   PageLimits /*limits*/,
                                    const std::string& /*page_token*/) override {
     MutexLock lock(&mutex_);
     ContextPage page;

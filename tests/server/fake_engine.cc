@@ -125,10 +125,11 @@ absl::StatusOr<ContextInfo> FakeEngine::GetContext(const std::string& /*tenant*/
 }
 
 absl::StatusOr<ContextInfoPage> FakeEngine::ListContexts(const std::string& /*tenant*/,
+                                                         const ContextQuery& query,
                                                          PageLimits limits,
                                                          const std::string& page_token) {
   if (!on_list) return absl::UnimplementedError("ListContexts");
-  return on_list(limits, page_token);
+  return on_list(query, limits, page_token);
 }
 
 absl::Status FakeEngine::DeleteContext(const std::string& /*tenant*/, const std::string& name,

@@ -72,7 +72,9 @@ class FakeEngine : public Engine {
   std::function<absl::StatusOr<RegisterOutcome>(const RegisterRequest&, const Dataset&)>
       on_register;
   std::function<absl::StatusOr<ContextInfo>(const std::string& name)> on_get;
-  std::function<absl::StatusOr<ContextInfoPage>(PageLimits, const std::string&)> on_list;
+  std::function<absl::StatusOr<ContextInfoPage>(const ContextQuery&, PageLimits,
+                                                const std::string&)>
+      on_list;
   std::function<absl::Status(const std::string& name, const DeleteTerms&)> on_delete;
   std::function<absl::StatusOr<StoreTotals>()> on_registered;
   std::vector<ModelInfo> models;  // the default first
@@ -110,7 +112,8 @@ class FakeEngine : public Engine {
                                            const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
-  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, PageLimits limits,
+  absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, const ContextQuery& query,
+                                               PageLimits limits,
                                                const std::string& page_token) override;
   absl::Status DeleteContext(const std::string& tenant, const std::string& name,
                              const DeleteTerms& terms) override;

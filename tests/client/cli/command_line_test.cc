@@ -106,6 +106,7 @@ TEST_F(CommandLineTest, ListShowWarmRemove) {
   EXPECT_THAT(Good({"ls", "--format", "table"}).out, HasSubstr("houses"));
   const auto listed = nlohmann::json::parse(Good({"--format=json", "ls"}).out);
   EXPECT_EQ(listed.at(0).at("rows"), 4);
+  EXPECT_EQ(listed.at(0).at("features"), 2);
   const auto shown = nlohmann::json::parse(Good({"show", "houses", "--format", "json"}).out);
   EXPECT_EQ(shown.at("features").at(1).at("name"), "zip");
   EXPECT_EQ(shown.at("features").at(1).at("type"), "categorical");

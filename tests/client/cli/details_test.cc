@@ -67,5 +67,11 @@ TEST_F(CommandLineTest, AContextIsDeletedByItsEtag) {
   Good({"rm", "houses", "--allow-missing"});
 }
 
+TEST_F(CommandLineTest, ListsHaveAFilterAndAnOrder) {
+  Good({"ls", "--filter=labels.team = \"a\"", "--order-by", "create_time desc"});
+  EXPECT_EQ(server_.service().last_list().filter(), "labels.team = \"a\"");
+  EXPECT_EQ(server_.service().last_list().order_by(), "create_time desc");
+}
+
 }  // namespace
 }  // namespace chorale::client

@@ -202,6 +202,24 @@ TEST_F(ClientTest, ListCarriesOnWithThePageThatFailed) {
   EXPECT_EQ(contexts->size(), 3u);
 }
 
+TEST_F(ClientTest, ListsHaveAFilterAnOrderAndAView) {
+  for (const char* id : {"a", "b"}) Register(id);
+  service().set_page_limit(1);
+  const auto basic = client_->ListContexts();
+  ASSERT_TRUE(basic.ok()) << basic.status();
+  EXPECT_EQ(service().last_list().view(), v1::ListContextsRequest::VIEW_BASIC);
+  EXPECT_EQ(service().last_list().filter(), "");
+  EXPECT_EQ(basic->at(1).features_size(), 0);
+  const auto full =
+      client_->ListContexts({.filter = "row_count > 1", .order_by = "name desc", .features = true});
+  ASSERT_TRUE(full.ok()) << full.status();
+  EXPECT_GT(full->at(1).features_size(), 0);
+  // Of the second page, which has them as well.
+  EXPECT_EQ(service().last_list().filter(), "row_count > 1");
+  EXPECT_EQ(service().last_list().order_by(), "name desc");
+  EXPECT_EQ(service().last_list().view(), v1::ListContextsRequest::VIEW_FULL);
+}
+
 TEST_F(ClientTest, AListWithoutAnEndIsRefused) {
   service().set_page_token("again");
   const absl::Status status = client_->ListContexts().status();

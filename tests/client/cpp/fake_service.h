@@ -70,6 +70,7 @@ class FakeService final : public v1::Chorale::Service {
   std::vector<size_t> upload_sizes() const;
   // The chunks of a context as they arrived; empty if there is no such context.
   std::vector<v1::Table> Chunks(const std::string& id) const;
+  v1::ListContextsRequest last_list() const;
   v1::SampleRequest last_sample() const;
   v1::LogDensityRequest last_log_density() const;
   std::vector<v1::PredictRequest> predict_requests() const;
@@ -122,6 +123,7 @@ class FakeService final : public v1::Chorale::Service {
   std::string notice_ ABSL_GUARDED_BY(mutex_);
   std::string form_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Stored> contexts_ ABSL_GUARDED_BY(mutex_);
+  v1::ListContextsRequest last_list_ ABSL_GUARDED_BY(mutex_);
   v1::SampleRequest last_sample_ ABSL_GUARDED_BY(mutex_);
   v1::LogDensityRequest last_log_density_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PredictRequest> predict_requests_ ABSL_GUARDED_BY(mutex_);

@@ -94,6 +94,7 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
       if (sought && column.name() == "month") feature->set_season_steps(12);
     }
   }
+  context.set_feature_count(context.features_size());
   MutexLock lock(&mutex_);
   upload_sizes_ = sizes;
   if (spec.validate_only()) {
@@ -131,19 +132,27 @@ grpc::Status FakeService::WarmContext(grpc::ServerContext* server_context,
   return status;
 }
 
+v1::ListContextsRequest FakeService::last_list() const {
+  MutexLock lock(&mutex_);
+  return last_list_;
+}
+
 grpc::Status FakeService::ListContexts(grpc::ServerContext* server_context,
                                        const v1::ListContextsRequest* request,
                                        v1::ListContextsResponse* response) {
   if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   const int limit = std::min(request->page_size(), page_limit_.load());
   MutexLock lock(&mutex_);
+  last_list_ = *request;
   for (auto it = contexts_.upper_bound(request->page_token()); it != contexts_.end(); ++it) {
     if (response->contexts_size() == limit) {
       const std::string& last = response->contexts(limit - 1).name();
       response->set_next_page_token(last.substr(last.find('/') + 1));
       break;
     }
-    *response->add_contexts() = it->second.context;
+    v1::Context* const context = response->add_contexts();
+    *context = it->second.context;
+    if (request->view() != v1::ListContextsRequest::VIEW_FULL) context->clear_features();
   }
   if (!page_token_.empty()) response->set_next_page_token(page_token_);
   return grpc::Status::OK;

@@ -67,3 +67,15 @@ def test_details_are_properties(fake: FakeChorale, client: chorale_client.Client
     other = client.context("houses")
     assert (other.description, other.labels) == ("", {})
     assert other.expires is other.last_used is None
+
+
+def test_lists_have_a_filter_and_an_order(
+    fake: FakeChorale, client: chorale_client.Client
+) -> None:
+    for token in ("t", ""):
+        fake.answers["ListContexts"].append(pb.ListContextsResponse(next_page_token=token))
+    assert client.contexts(filter="row_count > 1", order_by="name desc") == []
+    for request in fake.requests("ListContexts"):
+        assert (request.filter, request.order_by) == ("row_count > 1", "name desc")
+    with pytest.raises(chorale_client.InvalidArgumentError, match="not valid Unicode"):
+        client.contexts(filter="\ud800")

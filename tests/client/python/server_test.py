@@ -37,6 +37,24 @@ def test_a_registered_table(real: chorale_client.Client, penguins: chorale_clien
     assert penguins.state == "resident"
 
 
+def test_lists_are_filtered_and_sorted(
+    real: chorale_client.Client, penguins: chorale_client.Context
+) -> None:
+    for name, rows in (("list-a", 30), ("list-b", 20), ("list-c", 40)):
+        real.register(PENGUINS[:rows], target=TARGET, name=name, labels={"of": name[-1]})
+    listed = real.contexts(filter="name = contexts/list-*", order_by="row_count desc")
+    assert [context.name for context in listed] == ["list-c", "list-a", "list-b"]
+    [context] = real.contexts(filter='labels.of = "b" AND row_count < 30')
+    assert context.features == real.context("list-b").features
+    assert context.predict(HELD_OUT).means.shape == (6,)
+    assert penguins.name not in [c.name for c in real.contexts(filter="labels.of:*")]
+    with pytest.raises(chorale_client.InvalidArgumentError, match="at byte 0") as caught:
+        real.contexts(filter="rows > 1")
+    assert caught.value.field == "filter"
+    for context in listed:
+        context.delete()
+
+
 def test_the_server_describes_itself(real: chorale_client.Client) -> None:
     info = real.server_info()
     assert info.version

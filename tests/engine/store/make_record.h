@@ -22,6 +22,7 @@ inline ContextRecord MakeRecord(const std::string& tenant, const std::string& na
   record.columns = {{"age", ColumnType::kNumeric, 0, 3, 2, false, 11.4},
                     {"day", ColumnType::kNumeric, 0, 0, 0, false, 0, Meaning::kDate},
                     {"caf\u00e9 \"x\"", ColumnType::kCategorical, 7, 0, 0, true}};
+  record.feature_count = 3;
   record.clipped_targets = 1;
   record.season_transform = "cells 6";
   record.rows = 42;

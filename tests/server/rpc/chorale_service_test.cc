@@ -1,7 +1,9 @@
 #include "server/rpc/chorale_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -145,8 +147,11 @@ TEST_F(ChoraleServiceTest, Contexts) {
     info.state = ContextState::kResident;
     return info;
   };
-  engine_->on_list = [](PageLimits limits,
+  engine_->on_list = [](const ContextQuery& query, PageLimits limits,
                         const std::string& token) -> absl::StatusOr<ContextInfoPage> {
+    EXPECT_EQ(query.order, ContextField::kRows);
+    EXPECT_EQ(query.conditions.size(), 1u);
+    EXPECT_FALSE(query.with_columns);
     EXPECT_EQ(limits.contexts, 1000);  // a larger one is cut
     EXPECT_EQ(limits.bytes, 8 << 10);  // of a message's 64 KiB: others wait for the thread
     EXPECT_EQ(token, "after-a");
@@ -179,6 +184,8 @@ TEST_F(ChoraleServiceTest, Contexts) {
   v1::ListContextsRequest list;
   list.set_page_size(5000);
   list.set_page_token("after-a");
+  list.set_filter("labels.team:*");
+  list.set_order_by("row_count");
   v1::ListContextsResponse page;
   EXPECT_TRUE(stub_->ListContexts(NewContext().get(), list, &page).ok());
   ASSERT_EQ(page.contexts_size(), 2);
@@ -186,12 +193,46 @@ TEST_F(ChoraleServiceTest, Contexts) {
   EXPECT_EQ(page.next_page_token(), "after-c");
   list.set_page_size(-1);
   EXPECT_EQ(FieldOf(stub_->ListContexts(NewContext().get(), list, &page)), "page_size");
+  list.set_page_size(1);
+  list.set_filter("team");
+  EXPECT_EQ(FieldOf(stub_->ListContexts(NewContext().get(), list, &page)), "filter");
 
   v1::DeleteContextRequest remove;
   remove.set_name("contexts/houses");
   google::protobuf::Empty empty;
   EXPECT_TRUE(stub_->DeleteContext(NewContext().get(), remove, &empty).ok());
   EXPECT_EQ(deleted, "houses");
+}
+
+TEST_F(ChoraleServiceTest, ListsDoNotDelayCallsForSingleContexts) {
+  std::promise<void> release;
+  std::promise<void> first;
+  std::atomic<int> lists = 0;
+  engine_->on_list = [&, released = release.get_future().share()](
+                         const ContextQuery&, PageLimits,
+                         const std::string&) -> absl::StatusOr<ContextInfoPage> {
+    if (++lists == 1) first.set_value();
+    released.wait();
+    return ContextInfoPage();
+  };
+  engine_->on_get = [](const std::string& name) { return Info(name); };
+  OpenServer();
+  std::vector<std::future<bool>> listings;
+  for (int i = 0; i < 8; ++i) {
+    listings.push_back(std::async(std::launch::async, [this] {
+      v1::ListContextsResponse page;
+      return stub_->ListContexts(NewContext().get(), {}, &page).ok();
+    }));
+  }
+  first.get_future().wait();
+  v1::GetContextRequest get;
+  get.set_name("contexts/houses");
+  v1::Context response;
+  EXPECT_TRUE(stub_->GetContext(NewContext().get(), get, &response).ok());
+  EXPECT_EQ(lists, 1);  // the others wait for it
+  release.set_value();
+  for (std::future<bool>& listing : listings) EXPECT_TRUE(listing.get());
+  EXPECT_EQ(lists, 8);
 }
 
 TEST_F(ChoraleServiceTest, Models) {

@@ -6,6 +6,7 @@ A job is a generator: it yields calls, receives the response to each, and return
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -180,9 +181,16 @@ def delete(name: str, etag: str | None, *, allow_missing: bool) -> Job[None]:
     yield Call("DeleteContext", name, request, idempotent=allow_missing)
 
 
-def list_contexts() -> Job[list[pb.Context]]:
-    """Returns all contexts."""
-    return _list("ListContexts", pb.ListContextsRequest, "contexts")
+def list_contexts(matching: str, order_by: str) -> Job[list[pb.Context]]:
+    """Returns the contexts that match a filter."""
+    check_encodable([matching, order_by], "filter and order_by:", "filter")
+    request = functools.partial(
+        pb.ListContextsRequest,
+        filter=matching,
+        order_by=order_by,
+        view=pb.ListContextsRequest.VIEW_FULL,
+    )
+    return _list("ListContexts", request, "contexts")
 
 
 def list_models() -> Job[list[pb.Model]]:

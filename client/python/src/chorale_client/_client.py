@@ -171,9 +171,32 @@ class Client(BlockingConnection):
         """
         return Context(self, self._run(_calls.get(name), timeout))
 
-    def contexts(self, *, timeout: float | None = None) -> list[Context]:
-        """Returns all contexts, sorted by name."""
-        return [Context(self, message) for message in self._run(_calls.list_contexts(), timeout)]
+    def contexts(
+        self,
+        *,
+        filter: str = "",  # noqa: A002: the field's name
+        order_by: str = "name",
+        timeout: float | None = None,
+    ) -> list[Context]:
+        """Returns contexts.
+
+        Args:
+            filter: Conditions that the contexts meet, such as `labels.team = "sales" AND
+                create_time >= "2026-01-01T00:00:00Z"`; empty: all contexts. The description of
+                `ListContextsRequest.filter` in `chorale.proto` specifies it.
+            order_by: "name", "create_time", "update_time", "last_use_time", "expire_time",
+                "row_count", "feature_count" or "dataset_bytes", optionally followed by " desc".
+            timeout: Seconds; None: the client's timeout.
+
+        Raises:
+            InvalidArgumentError: The filter or the order is invalid.
+
+        Examples:
+            >>> for context in client.contexts(filter='last_use_time < "2026-01-01T00:00:00Z"'):
+            ...     context.delete()
+        """
+        job = _calls.list_contexts(filter, order_by)
+        return [Context(self, message) for message in self._run(job, timeout)]
 
     def models(self, *, timeout: float | None = None) -> list[Model]:
         """Returns the models that the server has loaded, sorted by name."""

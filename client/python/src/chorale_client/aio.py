@@ -132,9 +132,16 @@ class Client(AsyncioConnection):
         """Returns the context with this name; see `chorale_client.Client.context`."""
         return Context(self, await self._run(_calls.get(name), timeout))
 
-    async def contexts(self, *, timeout: float | None = None) -> list[Context]:
-        """Returns all contexts, sorted by name."""
-        messages = await self._run(_calls.list_contexts(), timeout)
+    @like(_client.Client.contexts)
+    async def contexts(
+        self,
+        *,
+        filter: str = "",  # noqa: A002: the field's name
+        order_by: str = "name",
+        timeout: float | None = None,
+    ) -> list[Context]:
+        """Returns contexts; see `chorale_client.Client.contexts`."""
+        messages = await self._run(_calls.list_contexts(filter, order_by), timeout)
         return [Context(self, message) for message in messages]
 
     async def models(self, *, timeout: float | None = None) -> list[Model]:
