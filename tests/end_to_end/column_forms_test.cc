@@ -14,6 +14,7 @@
 #include "tests/client/cli/program.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/golden/golden_table.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {
@@ -169,8 +170,7 @@ class ColumnFormsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     data_ = new TempFolder();
-    server_ = ServerProcess::Start(
-                  {.models = {CHORALE_SOURCE_DIR "/models/default"}, .data_dir = data_->path()})
+    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}, .data_dir = data_->path()})
                   .release();
   }
   static void TearDownTestSuite() {

@@ -17,6 +17,7 @@
 #include "tests/client/cli/program.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/golden/golden_table.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {
@@ -59,8 +60,7 @@ class ColumnMeaningTest : public ::testing::Test {
     delete data_;
   }
   static void Start() {
-    server_ = ServerProcess::Start(
-                  {.models = {CHORALE_SOURCE_DIR "/models/default"}, .data_dir = data_->path()})
+    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}, .data_dir = data_->path()})
                   .release();
   }
   void SetUp() override {

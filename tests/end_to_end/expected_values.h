@@ -7,6 +7,7 @@
 #include <iostream>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/engine/backend/closeness.h"
@@ -38,19 +39,48 @@ struct ExpectedMixtures {
   std::vector<double> stds;
   std::vector<double> weights;
 
-  void SortComponents(size_t components) {
-    const ExpectedMixtures from = *this;
+  // Orders the components like those of `mixtures`: by their means, and neighbours whose means
+  // differ by no more than their errors, `tolerance` each, by their other parameters.
+  template <typename Mixtures>
+  void OrderLike(const Mixtures& mixtures, double tolerance) {
+    const auto components = static_cast<size_t>(mixtures.component_count());
     for (size_t first = 0; first < means.size(); first += components) {
-      std::vector<size_t> order(components);
-      std::iota(order.begin(), order.end(), first);
-      std::stable_sort(order.begin(), order.end(),
-                       [&](size_t a, size_t b) { return from.means[a] < from.means[b]; });
-      for (size_t place = 0; place < components; ++place) {
-        means[first + place] = from.means[order[place]];
-        stds[first + place] = from.stds[order[place]];
-        weights[first + place] = from.weights[order[place]];
+      SortByMean(first, components);
+      // Each swap decreases the distance of the mixtures, so the loop ends.
+      for (bool swapped = true; swapped;) {
+        swapped = false;
+        for (size_t i = first; i + 1 < first + components; ++i) {
+          if (std::abs(means[i + 1] - means[i]) > 2 * tolerance) continue;
+          const double gain = Distance(mixtures, i, i) + Distance(mixtures, i + 1, i + 1) -
+                              Distance(mixtures, i, i + 1) - Distance(mixtures, i + 1, i);
+          if (gain <= 1e-9) continue;
+          std::swap(means[i], means[i + 1]);
+          std::swap(stds[i], stds[i + 1]);
+          std::swap(weights[i], weights[i + 1]);
+          swapped = true;
+        }
       }
     }
+  }
+
+ private:
+  void SortByMean(size_t first, size_t components) {
+    const ExpectedMixtures from = *this;
+    std::vector<size_t> order(components);
+    std::iota(order.begin(), order.end(), first);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return from.means[a] < from.means[b]; });
+    for (size_t place = 0; place < components; ++place) {
+      means[first + place] = from.means[order[place]];
+      stds[first + place] = from.stds[order[place]];
+      weights[first + place] = from.weights[order[place]];
+    }
+  }
+  // Of the other parameters of two components.
+  template <typename Mixtures>
+  double Distance(const Mixtures& mixtures, size_t theirs, size_t ours) const {
+    const int i = static_cast<int>(theirs);
+    return std::abs(mixtures.stds(i) - stds[ours]) + std::abs(mixtures.weights(i) - weights[ours]);
   }
 };
 

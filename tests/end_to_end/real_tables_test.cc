@@ -1,6 +1,5 @@
-// Tables as users have them: a corrupt cell, columns that say nothing, values never seen, one seed
-// for two tables, a table that is replaced. The default model's answers stay what they should be,
-// and what was not taken as it stands is said.
+// Tables of users: a corrupt cell, uninformative columns, unknown values, one seed for two tables, a
+// table that is replaced. The default model's results remain right, and changes are reported.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/golden/golden_table.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 class RealTablesTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    server_ = ServerProcess::Start({.models = {CHORALE_SOURCE_DIR "/models/default"}}).release();
+    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}}).release();
   }
   static void TearDownTestSuite() { delete server_; }
   void SetUp() override {

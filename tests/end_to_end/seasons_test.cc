@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/golden/golden_table.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {
@@ -65,8 +66,7 @@ class SeasonsTest : public ::testing::Test {
 
   void Start() {
     server_.reset();
-    server_ = ServerProcess::Start(
-        {.models = {CHORALE_SOURCE_DIR "/models/default"}, .data_dir = folder_.path()});
+    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}, .data_dir = folder_.path()});
     ASSERT_NE(server_, nullptr);
     client_ = std::make_unique<ApiClient>(server_->address());
   }

@@ -10,6 +10,7 @@
 #include "tests/end_to_end/rows.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/end_to_end/test_cgroup.h"
+#include "tests/golden/golden_table.h"
 #include "tests/support/length.h"
 #include "tests/support/sanitized.h"
 
@@ -23,8 +24,6 @@ using ::testing::HasSubstr;
 constexpr int64_t kMiB = 1 << 20;
 // Keys and values of one take 24 MB.
 constexpr int64_t kRows = 2000;
-
-std::string DefaultModel() { return absl::StrCat(CHORALE_SOURCE_DIR, "/models/default"); }
 
 // Registers so many tables and draws from each.
 void UseTables(const ServerProcess& server, int tables) {
@@ -53,7 +52,7 @@ TEST_F(SmallContainerTest, ThousandTablesAreServedIn300Mebibytes) {
   const auto cgroup = TestCgroup::Make(300 * kMiB, /*processors=*/0);
   if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();
   const auto server =
-      ServerProcess::Start({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
+      ServerProcess::Start({.models = {DefaultModelFolder()}, .cgroups = (*cgroup)->folders()});
   ASSERT_NE(server, nullptr);
   EXPECT_THAT(server->log(), HasSubstr("machine memory_mib=300 memory_from="));
   UseTables(*server, FullLength() ? 1000 : 20);
@@ -66,7 +65,7 @@ TEST_F(SmallContainerTest, OneThatShrinksKeepsServing) {
   const auto cgroup = TestCgroup::Make(2000 * kMiB, /*processors=*/0);
   if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();
   const auto server =
-      ServerProcess::Start({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
+      ServerProcess::Start({.models = {DefaultModelFolder()}, .cgroups = (*cgroup)->folders()});
   ASSERT_NE(server, nullptr);
   UseTables(*server, 6);
   ASSERT_TRUE((*cgroup)->SetMemory(350 * kMiB));
@@ -88,7 +87,7 @@ TEST_F(SmallContainerTest, HalfAProcessorServes) {
   const auto cgroup = TestCgroup::Make(300 * kMiB, /*processors=*/0.5);
   if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();
   const auto server =
-      ServerProcess::Start({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
+      ServerProcess::Start({.models = {DefaultModelFolder()}, .cgroups = (*cgroup)->folders()});
   ASSERT_NE(server, nullptr);
   EXPECT_THAT(server->log(), AllOf(HasSubstr("processors=0.5"), HasSubstr("threads=1 ")));
   UseTables(*server, FullLength() ? 20 : 2);
@@ -99,7 +98,7 @@ TEST_F(SmallContainerTest, OneThatIsTooSmallIsRefusedWithWhatIsNeeded) {
   const auto cgroup = TestCgroup::Make(100 * kMiB, /*processors=*/0);
   if (!cgroup.ok()) GTEST_SKIP() << cgroup.status().message();
   const auto server =
-      ServerProcess::Spawn({.models = {DefaultModel()}, .cgroups = (*cgroup)->folders()});
+      ServerProcess::Spawn({.models = {DefaultModelFolder()}, .cgroups = (*cgroup)->folders()});
   EXPECT_EQ(server->ExitCode(), 2);
   EXPECT_THAT(server->log(), ContainsRegex("may use (100|9[0-9]) MiB of memory"));
   EXPECT_THAT(server->log(), HasSubstr("but needs about"));

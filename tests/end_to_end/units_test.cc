@@ -13,6 +13,7 @@
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/golden/golden_table.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 class UnitsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    server_ = ServerProcess::Start({.models = {CHORALE_SOURCE_DIR "/models/default"}}).release();
+    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}}).release();
   }
   static void TearDownTestSuite() { delete server_; }
   void SetUp() override {
