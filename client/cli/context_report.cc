@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
@@ -74,6 +75,30 @@ const std::vector<std::string> kColumns = {"name",           "model",         "t
                                            "rows",           "features",      "state",
                                            "resident_bytes", "dataset_bytes", "created"};
 
+// "weekday", "hour", "day_of_month", "month"; other features, of a newer server, are omitted.
+std::vector<std::string> CalendarNames(const v1::ColumnSummary& feature) {
+  std::vector<std::string> names;
+  for (const int calendar : feature.calendar_features()) {
+    switch (calendar) {
+      case v1::ColumnSummary::CALENDAR_FEATURE_WEEKDAY:
+        names.emplace_back("weekday");
+        break;
+      case v1::ColumnSummary::CALENDAR_FEATURE_HOUR:
+        names.emplace_back("hour");
+        break;
+      case v1::ColumnSummary::CALENDAR_FEATURE_DAY_OF_MONTH:
+        names.emplace_back("day_of_month");
+        break;
+      case v1::ColumnSummary::CALENDAR_FEATURE_MONTH:
+        names.emplace_back("month");
+        break;
+      default:
+        break;
+    }
+  }
+  return names;
+}
+
 void WriteFeatures(const v1::Context& context, std::ostream* out) {
   ReportWriter report({"feature", "type", "categories", "missing", "outliers", "dropped"},
                       Format::kTable, out);
@@ -97,7 +122,8 @@ nlohmann::ordered_json Json(const v1::Context& context) {
                         {"missing", feature.missing_count()},
                         {"outliers", feature.outlier_count()},
                         {"dropped", feature.dropped()},
-                        {"season_steps", feature.season_steps()}});
+                        {"season_steps", feature.season_steps()},
+                        {"calendar", CalendarNames(feature)}});
   }
   return {{"name", IdOf(context.name())},
           {"model", IdOf(context.model())},
@@ -154,6 +180,10 @@ absl::Status WriteContext(const v1::Context& context, Environment* environment) 
     for (const v1::ColumnSummary& feature : context.features()) {
       if (feature.season_steps() > 0) {
         out << "season: " << feature.season_steps() << " steps of " << feature.name() << "\n";
+      }
+      if (const auto names = CalendarNames(feature); !names.empty()) {
+        out << "calendar features of " << Printable(feature.name()) << ": "
+            << absl::StrJoin(names, ", ") << "\n";
       }
     }
     out << "\n";

@@ -152,6 +152,14 @@ absl::Status BeyondMeaning(absl::string_view field, double number) {
       field, absl::StrCat("is ", number, "; a boolean must be 0 or 1, or NaN if it is missing"));
 }
 
+absl::Status ScaledTooLarge(absl::string_view table, absl::string_view column, int64_t row,
+                            double number) {
+  return InvalidField(
+      NumericCellPath(table, column, row),
+      absl::StrCat("is ", number, "; its scaled value exceeds the range of the model's float32 (",
+                   std::numeric_limits<float>::max(), ")"));
+}
+
 absl::Status ValidateColumnCells(absl::string_view table, const Column& column, int64_t rows,
                                  const Limits& limits) {
   if (column.type == ColumnType::kNumeric) return ValidateNumbers(table, column, rows);

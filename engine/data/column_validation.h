@@ -43,6 +43,10 @@ size_t FirstBeyondMeaning(Meaning meaning, absl::Span<const double> numbers);
 // The error for such a number.
 absl::Status BeyondMeaning(absl::string_view field, double number);
 
+// The error for a number whose scaled value exceeds the range of float32.
+absl::Status ScaledTooLarge(absl::string_view table, absl::string_view column, int64_t row,
+                            double number);
+
 // Checks a column except its name: `rows` cells, numbers without infinities, booleans that are 0 or
 // 1, categories that are distinct, valid UTF-8 and within the limits, codes in range.
 absl::Status ValidateColumnCells(absl::string_view table, const Column& column, int64_t rows,

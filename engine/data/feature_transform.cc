@@ -23,13 +23,6 @@ constexpr absl::string_view kContextTable = "rows";
 
 bool FitsFloat(double x) { return std::isfinite(static_cast<float>(x)); }
 
-absl::Status TooLarge(absl::string_view table, absl::string_view column, int64_t row, double x) {
-  return InvalidField(
-      NumericCellPath(table, column, row),
-      absl::StrCat("is ", x, "; its scaled value exceeds the range of the model's float32 (",
-                   std::numeric_limits<float>::max(), ")"));
-}
-
 // The cells of a categorical column as indices into `dictionary`, NaN where missing.
 std::vector<double> CodesAsNumbers(const Column& column, const CategoryDictionary& dictionary) {
   std::vector<double> numbers;
@@ -39,12 +32,6 @@ std::vector<double> CodesAsNumbers(const Column& column, const CategoryDictionar
                                            : dictionary.renumber[code]);
   }
   return numbers;
-}
-
-void Impute(float value, int64_t cell, FeatureMatrix* matrix) {
-  matrix->x[cell] = value;
-  matrix->missing.resize(matrix->x.size());
-  matrix->missing[cell] = 1;
 }
 
 // The lowest of the most frequent codes; 0 if every cell is missing.
@@ -72,17 +59,6 @@ std::vector<double> SortedDistinct(std::vector<double> numbers) {
   return numbers;
 }
 
-// The number of `sorted` that is nearest to x; the smaller of two equally near numbers. REQUIRES:
-// `sorted` is not empty.
-double Nearest(absl::Span<const double> sorted, double x) {
-  const auto* const above = std::lower_bound(sorted.begin(), sorted.end(), x);
-  if (above == sorted.begin()) return sorted.front();
-  if (above == sorted.end()) return sorted.back();
-  const double below = *std::prev(above);
-  // Halves, so that neither difference overflows.
-  return x / 2 - below / 2 <= *above / 2 - x / 2 ? below : *above;
-}
-
 // The distance from the bulk beyond which a cell gets a warning (FeatureTransform).
 double DistanceOfFarCells(const Bulk& bulk, absl::Span<const double> numbers) {
   constexpr double kGap = 5;
@@ -94,15 +70,6 @@ double DistanceOfFarCells(const Bulk& bulk, absl::Span<const double> numbers) {
   const auto n = static_cast<int64_t>(distances.size());
   if (bulk.everywhere() || n == 0) return std::numeric_limits<double>::infinity();
   return kGap * FindFarNumbers(std::move(distances), Bulk::kReach, kGap, MostFarNumbers(n)).limit;
-}
-
-// The phase of each row, by the column that is the season's running index.
-Column PhasesOf(const Column& index, const Season& season) {
-  Column phases;
-  phases.name = index.name;
-  phases.numbers.reserve(index.numbers.size());
-  for (const double x : index.numbers) phases.numbers.push_back(season.Phase(x));
-  return phases;
 }
 
 absl::Status TooManyFeatures(int64_t features, int64_t left_out, int64_t most) {
@@ -150,6 +117,7 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
   transform.training_note_.beyond_training =
       BeyondTraining(static_cast<int64_t>(context.y.size()), features - left_out, config);
   RETURN_IF_ERROR(transform.FitSeason(context, config, known));
+  RETURN_IF_ERROR(transform.FitCalendar(context, config));
   for (int64_t i = 0; i < features; ++i) {
     RETURN_IF_ERROR(transform.CheckContextColumn(context.features.columns[i], i));
   }
@@ -182,6 +150,35 @@ absl::Status FeatureTransform::FitSeason(const Dataset& context, const ModelConf
   return absl::OkStatus();
 }
 
+absl::Status FeatureTransform::FitCalendar(const Dataset& context, const ModelConfig& config) {
+  if (config.season_column == SeasonColumn::kNone) return absl::OkStatus();
+  auto features = static_cast<int64_t>(context.features.columns.size());
+  if (season_.has_value()) ++features;
+  for (size_t i = 0; i < context.features.columns.size(); ++i) {
+    const Column& column = context.features.columns[i];
+    const auto place = static_cast<int64_t>(i);
+    const bool has_season = season_.has_value() && season_->season.column == place;
+    for (const CalendarFeature feature : CalendarFeaturesOf(
+             column, has_season ? std::make_optional(season_->season) : std::nullopt)) {
+      if (config.max_features > 0 && features == config.max_features) return absl::OkStatus();
+      ASSIGN_OR_RETURN(ColumnTransform values,
+                       FitColumn(CalendarColumn(column, feature), config.normalize_x));
+      if (values.left_out) continue;
+      calendar_.push_back({place, feature, std::move(values)});
+      ++features;
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<CalendarFeature> FeatureTransform::calendar_features(int64_t column) const {
+  std::vector<CalendarFeature> features;
+  for (const CalendarTransform& calendar : calendar_) {
+    if (calendar.column == column) features.push_back(calendar.feature);
+  }
+  return features;
+}
+
 // Checks a column at registration, so that encoding the context cannot fail later, and collects its
 // warnings.
 absl::Status FeatureTransform::CheckContextColumn(const Column& column, int64_t feature) {
@@ -202,7 +199,7 @@ absl::Status FeatureTransform::CheckContextColumn(const Column& column, int64_t 
     const double x = column.numbers[row];
     if (std::isnan(x)) continue;
     if (!FitsFloat(fitted.Scale(x))) {
-      return TooLarge(kContextTable, column.name, static_cast<int64_t>(row), x);
+      return ScaledTooLarge(kContextTable, column.name, static_cast<int64_t>(row), x);
     }
     if (fitted.IsFar(x)) ++note.outside_bulk;
   }
@@ -270,125 +267,12 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
   target_note_.snapped_to = target_support_.description();
   for (size_t row = 0; row < context.y.size(); ++row) {
     if (!std::isfinite(ContextToModel(context.y[row]))) {
-      return TooLarge(kContextTable, context.target, static_cast<int64_t>(row), context.y[row]);
+      return ScaledTooLarge(kContextTable, context.target, static_cast<int64_t>(row), context.y[row]);
     }
     if (!target_bound_.Contains(context.y[row])) ++target_note_.clipped_targets;
   }
   if (!target_note_.empty()) context_notes_.push_back(target_note_);
   return absl::OkStatus();
-}
-
-absl::Status FeatureTransform::ApplyNumbers(const ColumnTransform& fitted, const Column& column,
-                                            int64_t feature, FeatureMatrix* matrix,
-                                            ColumnNote* note) {
-  int64_t cell = feature;
-  for (size_t row = 0; row < column.numbers.size(); ++row, cell += matrix->features) {
-    double number = column.numbers[row];
-    if (std::isnan(number)) {
-      Impute(fitted.scaled_fill, cell, matrix);
-      continue;
-    }
-    if (!fitted.seen.empty()) {
-      const double nearest = Nearest(fitted.seen, number);
-      if (nearest != number) ++note->replaced_by_nearest;
-      number = nearest;
-    } else if (fitted.IsFar(number)) {
-      ++note->outside_bulk;
-    }
-    matrix->x[cell] = static_cast<float>(fitted.Scale(number));
-    if (!std::isfinite(matrix->x[cell])) {
-      return TooLarge(kQueryTable, column.name, static_cast<int64_t>(row), number);
-    }
-  }
-  return absl::OkStatus();
-}
-
-void FeatureTransform::ApplyCategories(const ColumnTransform& fitted, const Column& column,
-                                       int64_t feature, FeatureMatrix* matrix, ColumnNote* note) {
-  matrix->categorical.resize(matrix->features);
-  matrix->categorical[feature] = 1;
-  std::vector<float> by_code;  // the value of each of the table's own categories; NaN if unknown
-  by_code.reserve(column.categories.size());
-  for (const std::string& category : column.categories) {
-    const int64_t code = fitted.categories.Find(category);
-    by_code.push_back(code == CategoryLookup::kUnknown
-                          ? NAN
-                          : static_cast<float>(fitted.Scale(static_cast<double>(code))));
-  }
-  int64_t cell = feature;
-  bool any_known = false;
-  for (const int32_t code : column.codes) {
-    const bool missing = code == kMissingCode;
-    if (missing || std::isnan(by_code[code])) {
-      if (!missing) ++note->unknown_categories;
-      Impute(fitted.scaled_fill, cell, matrix);
-    } else {
-      matrix->x[cell] = by_code[code];
-      any_known = true;
-    }
-    cell += matrix->features;
-  }
-  if (any_known || note->unknown_categories == 0) return;
-  constexpr size_t kShown = 3;
-  const std::vector<std::string>& known = fitted.categories.categories();
-  note->known_categories.assign(known.begin(), known.begin() + std::min(kShown, known.size()));
-  note->known_category_count = static_cast<int64_t>(known.size());
-}
-
-// The count of cells that differ from those of a context in which all are equal.
-int64_t FeatureTransform::CountDifferent(const ColumnTransform& fitted, const Column& column) {
-  const bool empty = fitted.seen.empty() && fitted.categories.categories().empty();
-  std::vector<bool> equal;  // of the table's own categories
-  equal.reserve(column.categories.size());
-  for (const std::string& category : column.categories) {
-    equal.push_back(fitted.categories.Find(category) != CategoryLookup::kUnknown);
-  }
-  int64_t count = 0;
-  for (const double number : column.numbers) {
-    const bool same =
-        std::isnan(number) ? empty : !fitted.seen.empty() && number == fitted.seen.front();
-    count += same ? 0 : 1;
-  }
-  for (const int32_t code : column.codes) {
-    const bool same = code == kMissingCode ? empty : equal[code];
-    count += same ? 0 : 1;
-  }
-  return count;
-}
-
-absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
-                                                      std::vector<ColumnNote>* notes,
-                                                      ExtraColumns extra) const {
-  ASSIGN_OR_RETURN(QueryColumns matched, MatchQueryRows(names_, table, extra));
-  FeatureMatrix matrix;
-  matrix.rows = table.rows();
-  const int64_t kept =
-      absl::c_count_if(columns_, [](const ColumnTransform& column) { return !column.left_out; });
-  const int64_t added = season_.has_value() ? 1 : 0;
-  matrix.features = std::max<int64_t>(kept + added, 1);  // row encoders need at least one
-  matrix.x.resize(static_cast<size_t>(matrix.rows * matrix.features));
-  int64_t feature = 0;
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    const ColumnTransform& fitted = columns_[i];
-    const Column& column = matched[i];
-    ColumnNote note;
-    note.column = fitted.name;
-    if (fitted.left_out) {
-      note.ignored = CountDifferent(fitted, column);
-      note.left_out = note.ignored > 0;
-    } else if (column.type == ColumnType::kNumeric) {
-      RETURN_IF_ERROR(ApplyNumbers(fitted, column, feature++, &matrix, &note));
-    } else {
-      ApplyCategories(fitted, column, feature++, &matrix, &note);
-    }
-    if (notes != nullptr && !note.empty()) notes->push_back(std::move(note));
-  }
-  if (season_.has_value()) {
-    const Column phases = PhasesOf(matched[season_->season.column], season_->season);
-    ColumnNote of_phase;  // unused: the warnings of the running index suffice
-    RETURN_IF_ERROR(ApplyNumbers(season_->phase, phases, feature, &matrix, &of_phase));
-  }
-  return matrix;
 }
 
 }  // namespace chorale

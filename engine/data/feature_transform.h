@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/data/bulk.h"
+#include "engine/data/calendar_features.h"
 #include "engine/data/category_lookup.h"
 #include "engine/data/column_note.h"
 #include "engine/data/query_columns.h"
@@ -25,7 +26,7 @@ namespace chorale {
 
 // The version of the transform. Keys and values that another version computed are discarded. Change
 // it whenever the results of FeatureTransform change.
-inline constexpr absl::string_view kTransformVersion = "cells 6";
+inline constexpr absl::string_view kTransformVersion = "cells 7";
 
 // The features of some rows as the row encoder reads them.
 struct FeatureMatrix {
@@ -68,7 +69,9 @@ struct FeatureMatrix {
 // if FindSeason (engine/data/season.h) finds a season in the user's numbers, the dataset allows it,
 // and the model accepts another column. It contains the Season::Phase of each row, fitted on the
 // phases of the context and scaled like any other column. If the running index of a row is missing,
-// its phase is missing.
+// its phase is missing. After it come the calendar features of each column of dates
+// (engine/data/calendar_features.h), as far as the model accepts them, scaled like other columns
+// and without those that are constant.
 //
 // The target is z-scored in the same way, but instead of compression, values that are errors are
 // clipped (engine/data/target_bound.h), and only in the context, where the model reads them. The
@@ -104,6 +107,9 @@ class FeatureTransform {
   const TargetSupport& target_support() const { return target_support_; }
   // Converts a target value of the context to the model's units, and clips errors.
   float ContextToModel(double y) const { return ToModel(target_bound_.BringBack(y)); }
+
+  // The calendar features of a column of the context that the model gets.
+  std::vector<CalendarFeature> calendar_features(int64_t column) const;
 
   // Whether a season was sought. If a season was found, a warning reports it.
   bool sought_season() const { return sought_season_; }
@@ -142,10 +148,18 @@ class FeatureTransform {
     ColumnTransform phase;
   };
 
+  // A column that a column of dates adds.
+  struct CalendarTransform {
+    int64_t column = 0;  // index of the column of dates
+    CalendarFeature feature = CalendarFeature::kWeekday;
+    ColumnTransform values;
+  };
+
   static absl::StatusOr<ColumnTransform> FitColumn(const Column& column, Normalization normalize);
   absl::Status CheckContextColumn(const Column& column, int64_t feature);
   absl::Status FitSeason(const Dataset& context, const ModelConfig& config,
                          const std::optional<KnownSeason>& known);
+  absl::Status FitCalendar(const Dataset& context, const ModelConfig& config);
   absl::Status FitTarget(const Dataset& context, Normalization normalize);
   // Writes column `feature` of the matrix. REQUIRES: the column's cells are valid.
   static absl::Status ApplyNumbers(const ColumnTransform& fitted, const Column& column,
@@ -157,6 +171,7 @@ class FeatureTransform {
   std::vector<ColumnTransform> columns_;
   FeatureColumns names_;  // of columns_
   std::optional<SeasonTransform> season_;
+  std::vector<CalendarTransform> calendar_;
   bool sought_season_ = false;
   std::vector<IndexVerdict> index_verdicts_;  // [features] if a search found no season, else empty
   TargetBound target_bound_;

@@ -205,6 +205,14 @@ double Season::Phase(double x) const {
   return phase < 0 ? phase + period : phase;
 }
 
+Column PhasesOf(const Column& index, const Season& season) {
+  Column phases;
+  phases.name = index.name;
+  phases.numbers.reserve(index.numbers.size());
+  for (const double x : index.numbers) phases.numbers.push_back(season.Phase(x));
+  return phases;
+}
+
 SeasonSearch FindSeason(const Dataset& context) {
   RunningIndices indices = FindRunningIndices(context.features);
   SeasonSearch search;

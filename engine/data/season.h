@@ -33,6 +33,9 @@ struct Season {
   double Phase(double x) const;
 };
 
+// The phase of each row, with the name of the column, which is the season's running index.
+Column PhasesOf(const Column& index, const Season& season);
+
 struct SeasonSearch {
   std::optional<Season> season;
   std::vector<IndexVerdict> verdicts;  // [features]; kNotTried for categories

@@ -18,6 +18,7 @@ constexpr char kClippedTargets[] = "far_targets";
 constexpr char kSeasonTransform[] = "season_transform";
 constexpr char kSeasonSteps[] = "season_steps";
 constexpr char kMeaning[] = "meaning";
+constexpr char kCalendar[] = "calendar";
 
 // Reads a non-negative integer member of an object.
 bool TakeCount(const Json& object, const char* key, int64_t& out) {
@@ -40,6 +41,15 @@ bool TakeNotes(const Json& object, ColumnInfo& column) {
     if (!meaning->is_string() || column.type != ColumnType::kNumeric ||
         !MeaningFromName(meaning->get_ref<const std::string&>(), &column.meaning)) {
       return false;
+    }
+  }
+  if (const auto calendar = object.find(kCalendar); calendar != object.end()) {
+    if (!calendar->is_array()) return false;
+    for (const Json& name : *calendar) {
+      if (!name.is_string()) return false;
+      const auto feature = CalendarFeatureFromName(name.get_ref<const std::string&>());
+      if (!feature.has_value()) return false;
+      column.calendar.push_back(*feature);
     }
   }
   const auto season = object.find(kSeasonSteps);
@@ -75,6 +85,9 @@ absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record) {
                        {"left_out", column.left_out}});
       if (column.season_steps > 0) array.back()[kSeasonSteps] = column.season_steps;
       if (column.meaning != Meaning::kNumber) array.back()[kMeaning] = MeaningName(column.meaning);
+      for (const CalendarFeature feature : column.calendar) {
+        array.back()[kCalendar].push_back(std::string(NameOf(feature)));
+      }
     }
     if (!array.empty() && record.clipped_targets > 0)
       array[0][kClippedTargets] = record.clipped_targets;

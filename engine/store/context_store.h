@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "engine/data/calendar_features.h"
 #include "engine/data/table.h"
 #include "engine/store/context_query.h"
 
@@ -29,7 +30,8 @@ struct ColumnInfo {
   int64_t outside_bulk = 0;
   bool left_out = false;
   double season_steps = 0;
-  Meaning meaning = Meaning::kNumber;  // of a numeric column
+  Meaning meaning = Meaning::kNumber;          // of a numeric column
+  std::vector<CalendarFeature> calendar = {};  // that the model gets; none for earlier contexts
 };
 
 // What users attach to a context. It is not part of the content.

@@ -69,6 +69,20 @@ v1::Context::State EncodeState(ContextState state) {
   return v1::Context::STATE_UNSPECIFIED;
 }
 
+v1::ColumnSummary::CalendarFeature EncodeCalendarFeature(CalendarFeature feature) {
+  switch (feature) {
+    case CalendarFeature::kWeekday:
+      return v1::ColumnSummary::CALENDAR_FEATURE_WEEKDAY;
+    case CalendarFeature::kHour:
+      return v1::ColumnSummary::CALENDAR_FEATURE_HOUR;
+    case CalendarFeature::kDayOfMonth:
+      return v1::ColumnSummary::CALENDAR_FEATURE_DAY_OF_MONTH;
+    case CalendarFeature::kMonth:
+      return v1::ColumnSummary::CALENDAR_FEATURE_MONTH;
+  }
+  return v1::ColumnSummary::CALENDAR_FEATURE_UNSPECIFIED;
+}
+
 }  // namespace
 
 void EncodeContext(const ContextInfo& info, v1::Context* message) {
@@ -88,6 +102,9 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
     feature->set_dropped(column.left_out);
     feature->set_season_steps(column.season_steps);
     feature->set_meaning(EncodeMeaning(column.meaning));
+    for (const CalendarFeature calendar : column.calendar) {
+      feature->add_calendar_features(EncodeCalendarFeature(calendar));
+    }
   }
   message->set_feature_count(record.feature_count);
   message->set_clipped_target_count(record.clipped_targets);

@@ -48,6 +48,8 @@ TEST_F(ContextDetailsTest, DetailsCanBeReplaced) {
     EXPECT_EQ(record.updated, now);
     EXPECT_EQ(record.created, before.created);
     EXPECT_EQ(record.digest, before.digest);
+    EXPECT_EQ(record.columns[1].calendar, before.columns[1].calendar);
+    EXPECT_EQ(record.columns[1].calendar.size(), 2u);
     EXPECT_NE(EtagOf(record), EtagOf(before));
     Open();
   }

@@ -96,7 +96,14 @@ MEANING_CODES: dict[Meaning, pb.NumericValues.Meaning] = {
     "date": pb.NumericValues.MEANING_DATE,
     "duration": pb.NumericValues.MEANING_DURATION,
 }
-# Other codes, of a newer server, become "number".
+# Other codes, of a newer server, are omitted.
+_CALENDAR: dict[int, str] = {
+    pb.ColumnSummary.CALENDAR_FEATURE_WEEKDAY: "weekday",
+    pb.ColumnSummary.CALENDAR_FEATURE_HOUR: "hour",
+    pb.ColumnSummary.CALENDAR_FEATURE_DAY_OF_MONTH: "day_of_month",
+    pb.ColumnSummary.CALENDAR_FEATURE_MONTH: "month",
+}
+# Other codes become "number".
 _MEANINGS: dict[int, Meaning] = {code: meaning for meaning, code in MEANING_CODES.items()}
 
 
@@ -117,6 +124,8 @@ class Feature:
             "duration" (days); "category" for a categorical column. Query rows are read accordingly.
             Contexts that were registered with a server version that did not store the meaning have
             "number".
+        calendar: The numbers that the model gets in addition to a column of dates: "weekday",
+            "hour", "day_of_month", "month".
     """
 
     name: str
@@ -127,6 +136,7 @@ class Feature:
     dropped: bool
     season_steps: float = 0.0
     meaning: Meaning | Literal["category"] = "number"
+    calendar: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, message: pb.ColumnSummary) -> Feature:
@@ -141,6 +151,7 @@ class Feature:
             message.dropped,
             message.season_steps,
             "category" if categorical else _MEANINGS.get(message.meaning, "number"),
+            tuple(_CALENDAR[code] for code in message.calendar_features if code in _CALENDAR),
         )
 
 
