@@ -1,5 +1,4 @@
-// Counts of the texts of a column, and the type that they imply. Used for files that a client reads
-// and for the string columns of the API, so that the same texts get the same type.
+// Counts of the texts of a column, and the type that they imply.
 #ifndef CHORALE_BASE_TEXT_CELLS_H_
 #define CHORALE_BASE_TEXT_CELLS_H_
 

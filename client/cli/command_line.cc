@@ -4,9 +4,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "base/normal_text.h"
 #include "base/status_macros.h"
+#include "client/cpp/status_from_grpc.h"
 
 namespace chorale::client {
 
@@ -54,18 +56,17 @@ absl::StatusOr<std::vector<std::string>> ColumnsOf(const std::string& option,
 void AddMissingOption(CLI::App* command, std::vector<std::string>* values) {
   AddList(
       command, "--missing", values,
-      "Texts that denote missing cells, in addition to empty cells. In categorical columns, they "
-      "replace the default list [NA, N/A, NaN, NULL, None, <NA>, NaT, \\N, ?, ...]; in numeric "
-      "columns, they are added to it")
+      "Texts that denote missing cells, in addition to empty cells and the default list [NA, N/A, "
+      "NaN, NULL, None, <NA>, NaT, \\N, ?, ...]. An empty text removes the default list: "
+      "--missing ''")
       ->type_name("TEXT,...");
 }
 
 MissingMarks MarksOf(const std::vector<std::string>& values) {
-  if (values.empty()) return MissingMarks();
   std::vector<std::string> marks;
   for (const std::string& value : values) {
     const absl::StatusOr<std::vector<std::string>> list = ParseCsvLine(value);
-    if (!list.ok()) {
+    if (!list.ok() || list->empty()) {
       marks.push_back(NormalText(value));
       continue;
     }
@@ -128,6 +129,24 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                                    options.context, "': ", absl::StrJoin(rows->dropped, ", ")));
   }
   return Rows{std::move(csv), std::move(context), std::move(rows->features)};
+}
+
+absl::Status WithLine(const absl::Status& error, const std::string& file, const Rows& rows,
+                      int64_t first_row) {
+  constexpr absl::string_view kCell = ".strings.values[";
+  for (const std::string& field : RefusedFields(error)) {
+    absl::string_view index = field;
+    const size_t cell = index.rfind(kCell);
+    int64_t row = 0;
+    if (cell == absl::string_view::npos) continue;
+    index.remove_prefix(cell + kCell.size());
+    if (!absl::ConsumeSuffix(&index, "]") || !absl::SimpleAtoi(index, &row)) continue;
+    row += first_row;
+    if (row < 0 || row >= rows.csv.row_count()) continue;
+    return absl::Status(error.code(), absl::StrCat(file, ": line ", rows.csv.Line(row), ": ",
+                                                   error.message()));
+  }
+  return error;
 }
 
 v1::Source SourceOf(const v1::Context& context) {

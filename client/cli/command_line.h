@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "client/cli/environment.h"
 #include "client/cli/rows_file.h"
+#include "client/cli/warning_hint.h"
 #include "client/cpp/missing_marks.h"
 
 namespace chorale::client {
@@ -55,7 +56,7 @@ struct RowsOptions {
 
 void AddRowsOptions(CLI::App* command, RowsOptions* options);
 void AddMissingOption(CLI::App* command, std::vector<std::string>* values);
-// The user's marks, or the defaults if the option was not given.
+// The marks of missing cells, which consist of the defaults and the values of the option.
 MissingMarks MarksOf(const std::vector<std::string>& values);
 
 // Adds "--seed" with a check that the number is a seed.
@@ -82,6 +83,11 @@ enum class TargetColumn { kUnused, kUsed };
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                               Environment* environment);
 
+// Returns an error of a call about the rows. If the server rejected a cell, the message begins with
+// the cell's line in `file`. `first_row`: the row with which the rejected request begins.
+absl::Status WithLine(const absl::Status& error, const std::string& file, const Rows& rows,
+                      int64_t first_row = 0);
+
 // Returns the source to expect: the context to whose columns the rows were converted.
 v1::Source SourceOf(const v1::Context& context);
 
@@ -89,11 +95,13 @@ v1::Source SourceOf(const v1::Context& context);
 // severities.
 absl::string_view PrefixOf(v1::Warning::Severity severity);
 
-// Writes the server's warnings to standard error, unless quiet.
+// Writes the server's warnings to standard error, with hints, unless quiet.
 template <class Warnings>
 void NoteWarnings(const Warnings& warnings, const Environment& environment) {
   for (const v1::Warning& warning : warnings) {
-    environment.Note(absl::StrCat(PrefixOf(warning.severity()), warning.message()));
+    const std::string hint = HintFor(warning);
+    environment.Note(absl::StrCat(PrefixOf(warning.severity()), warning.message(),
+                                  hint.empty() ? "" : "; ", hint));
   }
 }
 

@@ -57,12 +57,12 @@ std::string KindName(const v1::ColumnSummary& feature) {
 std::string TypeNameOf(const v1::ColumnSummary& feature) {
   const Meaning meaning = DecodeMeaning(feature.meaning());
   return meaning == Meaning::kNumber ? KindName(feature)
-                                     : TypeName({ColumnKind::kNumeric, meaning});
+                                     : MeaningName(meaning);
 }
 
-const char* MeaningName(const v1::ColumnSummary& feature) {
+const char* MeaningOf(const v1::ColumnSummary& feature) {
   const Meaning meaning = DecodeMeaning(feature.meaning());
-  return meaning == Meaning::kNumber ? "" : TypeName({ColumnKind::kNumeric, meaning});
+  return meaning == Meaning::kNumber ? "" : MeaningName(meaning);
 }
 
 void AddRow(const v1::Context& context, ReportWriter* report) {
@@ -99,25 +99,12 @@ std::vector<std::string> CalendarNames(const v1::ColumnSummary& feature) {
   return names;
 }
 
-void WriteFeatures(const v1::Context& context, std::ostream* out) {
-  ReportWriter report({"feature", "type", "categories", "missing", "outliers", "dropped"},
-                      Format::kTable, out);
-  for (const v1::ColumnSummary& feature : context.features()) {
-    const bool categorical = feature.type() == v1::ColumnSummary::TYPE_CATEGORICAL;
-    report.Add({feature.name(), TypeNameOf(feature),
-                categorical ? Cell(int64_t{feature.category_count()}) : Cell(),
-                int64_t{feature.missing_count()}, int64_t{feature.outlier_count()},
-                std::string(feature.dropped() ? "yes" : "")});
-  }
-  report.Finish();
-}
-
 nlohmann::ordered_json Json(const v1::Context& context) {
   nlohmann::ordered_json features = nlohmann::ordered_json::array();
   for (const v1::ColumnSummary& feature : context.features()) {
     features.push_back({{"name", feature.name()},
                         {"type", KindName(feature)},
-                        {"meaning", MeaningName(feature)},
+                        {"meaning", MeaningOf(feature)},
                         {"categories", feature.category_count()},
                         {"missing", feature.missing_count()},
                         {"outliers", feature.outlier_count()},
@@ -145,6 +132,19 @@ nlohmann::ordered_json Json(const v1::Context& context) {
 }
 
 }  // namespace
+
+void WriteFeatures(const v1::Context& context, std::ostream* out) {
+  ReportWriter report({"feature", "type", "categories", "missing", "outliers", "dropped"},
+                      Format::kTable, out);
+  for (const v1::ColumnSummary& feature : context.features()) {
+    const bool categorical = feature.type() == v1::ColumnSummary::TYPE_CATEGORICAL;
+    report.Add({feature.name(), TypeNameOf(feature),
+                categorical ? Cell(int64_t{feature.category_count()}) : Cell(),
+                int64_t{feature.missing_count()}, int64_t{feature.outlier_count()},
+                std::string(feature.dropped() ? "yes" : "")});
+  }
+  report.Finish();
+}
 
 absl::Status WriteContexts(const std::vector<v1::Context>& contexts, Environment* environment) {
   return environment->Write([&](std::ostream& out) {

@@ -2,6 +2,7 @@
 #ifndef CHORALE_CLIENT_CLI_CONTEXT_REPORT_H_
 #define CHORALE_CLIENT_CLI_CONTEXT_REPORT_H_
 
+#include <ostream>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,6 +16,9 @@ absl::Status WriteContexts(const std::vector<v1::Context>& contexts, Environment
 
 // Prints one context with all its columns.
 absl::Status WriteContext(const v1::Context& context, Environment* environment);
+
+// Prints the types and properties of a context's features as a table for people.
+void WriteFeatures(const v1::Context& context, std::ostream* out);
 
 }  // namespace chorale::client
 

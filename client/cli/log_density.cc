@@ -122,17 +122,17 @@ absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* en
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   LogDensityOptions options = ToOptions(arguments);
   options.expected_source = SourceOf(rows.context);
-  ASSIGN_OR_RETURN(LogDensities densities,
-                   client->LogDensity(arguments.rows.context, rows.features, vectors.values,
-                                      options, environment->call()));
-  NoteWarnings(densities.warnings, *environment);
-  if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities.seed));
+  const absl::StatusOr<LogDensities> densities = client->LogDensity(
+      arguments.rows.context, rows.features, vectors.values, options, environment->call());
+  RETURN_IF_ERROR(WithLine(densities.status(), arguments.rows.file, rows));
+  NoteWarnings(densities->warnings, *environment);
+  if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities->seed));
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write([&](std::ostream& out) {
     if (arguments.terms || arguments.cdfs) {
-      WriteValues(densities, vectors, format, &out);
+      WriteValues(*densities, vectors, format, &out);
     } else {
-      WriteDensities(densities, vectors, format, &out);
+      WriteDensities(*densities, vectors, format, &out);
     }
   });
 }

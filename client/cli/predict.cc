@@ -77,13 +77,18 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
   if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
   if (arguments.no_snap) options.snapping = Snapping::kOff;
   options.expected_source = SourceOf(rows.context);
-  options.on_progress = [&progress](int64_t done) { progress.Update(done); };
-  ASSIGN_OR_RETURN(Predictions predictions, client->Predict(arguments.rows.context, rows.features,
-                                                            options, environment->call()));
-  NoteWarnings(predictions.warnings, *environment);
+  int64_t predicted = 0;
+  options.on_progress = [&progress, &predicted](int64_t done) {
+    predicted = done;
+    progress.Update(done);
+  };
+  const absl::StatusOr<Predictions> predictions =
+      client->Predict(arguments.rows.context, rows.features, options, environment->call());
+  RETURN_IF_ERROR(WithLine(predictions.status(), arguments.rows.file, rows, predicted));
+  NoteWarnings(predictions->warnings, *environment);
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write(
-      [&](std::ostream& out) { WritePredictions(predictions, arguments, format, &out); });
+      [&](std::ostream& out) { WritePredictions(*predictions, arguments, format, &out); });
 }
 
 }  // namespace

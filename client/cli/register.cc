@@ -1,22 +1,22 @@
 // chorale register
 #include <iostream>
 #include <map>
+#include <sstream>
+#include <tuple>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "base/number_text.h"
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
 #include "client/cli/context_id.h"
 #include "client/cli/context_report.h"
 #include "client/cli/printable.h"
-#include "client/cpp/column_notes.h"
-#include "client/cpp/column_types.h"
+#include "client/cpp/csv_columns.h"
+#include "client/cpp/shell_word.h"
 #include "client/cpp/status_from_grpc.h"
 #include "client/cpp/table_codec.h"
 
@@ -44,103 +44,103 @@ struct RegisterArguments {
 
 // A table that is ready to be registered.
 struct Registrable {
+  CsvTable csv;
+  MissingMarks missing;
   DataFrame table;
   std::string target;  // its name in the table
 };
 
-// InvalidArgument, with the line, if the target has a row without a number. Rows whose value is
-// missing are valid if the server drops them.
-absl::Status CheckTarget(const CsvTable& csv, const DataColumn& target, const MissingMarks& missing,
-                         bool drops_missing) {
-  const int64_t column = csv.Find(target.name);
-  const bool numeric = target.kind == ColumnKind::kNumeric;
-  const int64_t empty = target.missing_count();
-  for (int64_t row = 0; row < csv.row_count(); ++row) {
-    const absl::string_view cell = csv.Cell(row, column);
-    const std::string where = absl::StrCat("line ", csv.Line(row), ", column '", target.name, "'");
-    if (missing.Matches(cell, ColumnKind::kNumeric)) {
-      if (!numeric || drops_missing) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          where, ": the value is missing, but a target requires a value in every row; ",
-          "missing in ", empty, " of ", csv.row_count(),
-          " rows, which --drop-missing-targets drops"));
-    }
-    if (!numeric && !ParseNumber(cell).has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "column '", target.name, "' is categorical, but a target must be numeric: ", where, ": ",
-          QuotedText(cell), " is not a number"));
-    }
-  }
-  return absl::OkStatus();
+// InvalidArgument, with the line, if a row has no target value.
+absl::Status CheckTarget(const Registrable& loaded) {
+  const CsvTable& csv = loaded.csv;
+  const int64_t column = csv.Find(loaded.target);
+  const DataColumn* const target = loaded.table.Find(loaded.target);
+  if (target == nullptr || target->missing_count() == 0) return absl::OkStatus();
+  int64_t row = 0;
+  while (!loaded.missing.Matches(csv.Cell(row, column))) ++row;
+  return absl::InvalidArgumentError(absl::StrCat(
+      CellPlace(csv, row, column),
+      ": the value is missing, but a target requires a value in every row; missing in ",
+      target->missing_count(), " of ", csv.row_count(),
+      " rows, which --drop-missing-targets drops"));
 }
 
-// InvalidArgument if a name or a category exceeds the limit of the API.
+// InvalidArgument if a name or a text exceeds the limit of the API.
 absl::Status CheckTexts(const CsvTable& csv, const DataColumn& column) {
   if (column.name.size() > kMaxTextBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the header: the name ", QuotedText(column.name),
                                                    " has ", column.name.size(),
                                                    " bytes; the limit is ", kMaxTextBytes));
   }
-  for (size_t row = 0; row < column.codes.size(); ++row) {
-    if (column.codes[row] == kMissingCategory) continue;
-    const std::string& text = column.categories[column.codes[row]];
+  if (column.kind == ColumnKind::kNumeric) return absl::OkStatus();
+  const int64_t index = csv.Find(column.name);
+  for (int64_t row = 0; row < csv.row_count(); ++row) {
+    const absl::string_view text = csv.Cell(row, index);
     if (text.size() <= kMaxTextBytes) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "line ", csv.Line(static_cast<int64_t>(row)), ", column '", column.name,
-        "': ", QuotedText(text), " has ", text.size(), " bytes; the limit for a category is ",
-        kMaxTextBytes, "; drop the column with --drop=", AsOptionValue(column.name)));
+        CellPlace(csv, row, index), ": ", QuotedText(text), " has ", text.size(),
+        " bytes; the limit for a text is ", kMaxTextBytes,
+        "; drop the column with --drop=", AsOptionValue(column.name)));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<TypeOptions> TypesOf(const RegisterArguments& arguments, const CsvTable& csv) {
-  TypeOptions types;
-  types.missing = MarksOf(arguments.missing);
-  ASSIGN_OR_RETURN(std::vector<std::string> numeric,
-                   ColumnsOf("--numeric", arguments.numeric, csv));
-  ASSIGN_OR_RETURN(std::vector<std::string> categorical,
-                   ColumnsOf("--categorical", arguments.categorical, csv));
-  types.numeric = std::move(numeric);
-  types.categorical = std::move(categorical);
-  return types;
-}
-
-// The columns of the file without those that the user drops, as they will be registered.
-absl::StatusOr<Registrable> TypeTable(const RegisterArguments& arguments, const CsvTable& csv,
-                                      const Environment& environment) {
+// Reads the columns of the file that the user does not drop, as they will be registered.
+absl::Status ReadTable(const RegisterArguments& arguments, Registrable* loaded) {
+  const CsvTable& csv = loaded->csv;
   if (csv.row_count() == 0) {
     return absl::InvalidArgumentError("the file has a header but no rows");
   }
-  ASSIGN_OR_RETURN(TypeOptions types, TypesOf(arguments, csv));
-  ASSIGN_OR_RETURN(std::vector<std::string> dropped, ColumnsOf("--drop", arguments.drop, csv));
-  ASSIGN_OR_RETURN(TypedTable table, InferTypes(csv, types));
-  table.frame.Remove(dropped);
-  if (!environment.options.quiet) std::cerr << Printable(DescribeColumns(table.frame));
-  for (const ColumnNote& note : table.notes) {
-    if (table.frame.Find(note.column) != nullptr) environment.Note(note.text);
+  ColumnOptions options;
+  options.missing = loaded->missing;
+  for (const auto& [option, values, names] : {
+           std::tuple{"--numeric", &arguments.numeric, &options.numeric},
+           std::tuple{"--categorical", &arguments.categorical, &options.categorical},
+           std::tuple{"--drop", &arguments.drop, &options.dropped},
+       }) {
+    ASSIGN_OR_RETURN(*names, ColumnsOf(option, *values, csv));
   }
-  for (const DataColumn& column : table.frame.columns()) {
-    absl::Status status = CheckTexts(csv, column);
-    RETURN_IF_ERROR(status);
+  ASSIGN_OR_RETURN(loaded->table, ReadColumns(csv, options));
+  for (const DataColumn& column : loaded->table.columns()) {
+    RETURN_IF_ERROR(CheckTexts(csv, column));
   }
   const int64_t target = csv.Find(arguments.target);
-  const std::string name = target < 0 ? arguments.target : csv.names()[target];
-  if (const DataColumn* column = table.frame.Find(name); column != nullptr) {
-    absl::Status status = CheckTarget(csv, *column, types.missing, arguments.drop_missing_targets);
-    RETURN_IF_ERROR(status);
-  }
-  return Registrable{std::move(table.frame), name};
+  loaded->target = target < 0 ? arguments.target : csv.names()[target];
+  return arguments.drop_missing_targets ? absl::OkStatus() : CheckTarget(*loaded);
 }
 
 absl::StatusOr<Registrable> LoadTable(const RegisterArguments& arguments,
                                       const Environment& environment) {
-  ASSIGN_OR_RETURN(CsvTable csv, ReadCsv(arguments.file));
-  for (const std::string& note : csv.notes()) {
+  Registrable loaded;
+  loaded.missing = MarksOf(arguments.missing);
+  ASSIGN_OR_RETURN(loaded.csv, ReadCsv(arguments.file));
+  for (const std::string& note : loaded.csv.notes()) {
     environment.Note(absl::StrCat(arguments.file, ": ", note));
   }
-  absl::StatusOr<Registrable> table = TypeTable(arguments, csv, environment);
-  if (table.ok()) return table;
-  return absl::InvalidArgumentError(absl::StrCat(arguments.file, ": ", table.status().message()));
+  if (const absl::Status status = ReadTable(arguments, &loaded); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(arguments.file, ": ", status.message()));
+  }
+  return loaded;
+}
+
+// Writes the types of the columns, and warnings about them.
+void NoteColumns(const Registration& registration, const Registrable& loaded,
+                 const Environment& environment) {
+  const v1::Context& context = registration.context;
+  const bool written = environment.format(Environment::Readers::kPeople) == Format::kTable;
+  if (!environment.options.quiet && !written) {
+    std::ostringstream features;
+    WriteFeatures(context, &features);
+    std::cerr << Printable(features.str());
+  }
+  for (const v1::ColumnSummary& feature : context.features()) {
+    if (feature.type() != v1::ColumnSummary::TYPE_CATEGORICAL) continue;
+    const int64_t column = loaded.csv.Find(feature.name());
+    if (column < 0) continue;
+    const std::string note = NoteOnMarks(loaded.csv, column, loaded.missing);
+    if (!note.empty()) environment.Note(note);
+  }
+  NoteWarnings(registration.warnings, environment);
 }
 
 // Returns the error for a rejected table or name, with the option that corrects it.
@@ -159,9 +159,9 @@ absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
     size_t index = 0;
     if (rest.empty() && table.columns().size() > 2) {
       way_out = "drop columns with --drop=COLUMN,...";
-    } else if (end != absl::string_view::npos && rest.front() == '[' &&
-               absl::SimpleAtoi(rest.substr(1, end - 1), &index) &&
-               index < table.columns().size() && absl::EndsWith(rest, ".categorical.categories")) {
+    } else if (ErrorReason(refusal) == "LIMIT_EXCEEDED" && end != absl::string_view::npos &&
+               rest.front() == '[' && absl::SimpleAtoi(rest.substr(1, end - 1), &index) &&
+               index < table.columns().size()) {
       way_out = absl::StrCat("if the column is an ID, drop it with --drop=",
                              AsOptionValue(table.columns()[index].name));
     }
@@ -189,7 +189,7 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
   const std::string id = arguments.name.empty() ? IdFromFile(arguments.file) : arguments.name;
   if (id.empty()) return absl::InvalidArgumentError("the context has no name: set --name");
   ASSIGN_OR_RETURN(auto labels, ParseLabels(arguments.labels));
-  ASSIGN_OR_RETURN(Registrable loaded, LoadTable(arguments, *environment));
+  ASSIGN_OR_RETURN(const Registrable loaded, LoadTable(arguments, *environment));
   const DataFrame& table = loaded.table;
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   Progress progress("rows uploaded", table.row_count(), environment->progress());
@@ -218,7 +218,7 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
   if (registration->replaced) {
     environment->Note(absl::StrCat("the content of context '", id, "' was replaced"));
   }
-  NoteWarnings(registration->warnings, *environment);
+  NoteColumns(*registration, loaded, *environment);
   if (arguments.validate_only) {
     environment->Note(absl::StrCat("the table is valid and was not registered; encoding it needs ",
                                    EstimateText(registration->estimate)));
@@ -249,7 +249,7 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
   AddList(command, "--numeric", &arguments->numeric, "Columns to read as numbers")
       ->type_name("COLUMN,...");
   AddList(command, "--categorical", &arguments->categorical,
-          "Columns to read as categories, even if they look like numbers")
+          "Columns to read as categories, whatever their cells are")
       ->type_name("COLUMN,...");
   AddMissingOption(command, &arguments->missing);
   command->add_flag("--no-seasons", arguments->no_seasons,
@@ -278,12 +278,12 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
                     "Validate the table without registering it, and show the context that would "
                     "be registered");
   command->footer(
-      "The non-missing cells of a column determine its type: numeric if all are finite numbers,\n"
-      "boolean if all are true or false, date if all are like 2024-01-31, 2024-01 or\n"
-      "2024-01-31T12:00, and otherwise categorical. The types are printed to standard error, with\n"
-      "warnings about types that are probably not intended. Texts that look equal are equal: they\n"
-      "are normalised to Unicode NFC, with single spaces. Registering the same content again has\n"
-      "no effect.\n\n"
+      "The server infers the type of a column from its non-missing cells: numeric if all are\n"
+      "decimal numbers, boolean if all are true or false, date if all are like 2024-01-31, 2024-01\n"
+      "or 2024-01-31T12:00, and otherwise categorical. The types are printed to standard error,\n"
+      "with warnings about types that are probably not intended. Texts that look equal are equal:\n"
+      "they are normalised to Unicode NFC, with single spaces. Registering the same content again\n"
+      "has no effect.\n\n"
       "A list of columns is a line of CSV: 'a,b' or '\"a, b\",c'. The options with lists may be\n"
       "repeated. If the whole value is the name of a column, it names that column.\n\n"
       "Example:\n  chorale register houses.csv --target price --categorical zip");

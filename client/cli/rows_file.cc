@@ -5,9 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "client/cpp/column_notes.h"
-#include "client/cpp/column_types.h"
-#include "client/cpp/table_codec.h"
+#include "base/text_cells.h"
+#include "client/cpp/csv_columns.h"
 
 namespace chorale::client {
 namespace {
@@ -31,28 +30,6 @@ absl::Status CheckColumns(const CsvTable& csv, const v1::Context& context) {
                    "; the features of the context are: ", Quoted(needed)));
 }
 
-// Whether no result depends on the column. Earlier servers do not report this for all columns.
-bool SaysNothing(const v1::ColumnSummary& feature, const v1::Context& context) {
-  return feature.dropped() ||
-         (context.row_count() > 0 && feature.missing_count() == context.row_count());
-}
-
-absl::Status AddFeature(const CsvTable& csv, int64_t column, const v1::ColumnSummary& feature,
-                        const v1::Context& context, const MissingMarks& missing, QueryRows* rows) {
-  if (feature.type() == v1::ColumnSummary::TYPE_NUMERIC) {
-    absl::StatusOr<std::vector<double>> numbers =
-        ReadNumbers(csv, column, DecodeMeaning(feature.meaning()), missing);
-    if (numbers.ok()) return rows->features.AddNumeric(feature.name(), *std::move(numbers));
-    if (!SaysNothing(feature, context)) return numbers.status();
-    return AddCategories(csv, column, missing, feature.name(), &rows->features);
-  }
-  RETURN_IF_ERROR(AddCategories(csv, column, missing, feature.name(), &rows->features));
-  const std::string note =
-      NoteOnMarks(CountCells(csv, column, missing), absl::StrCat("column '", feature.name(), "'"));
-  if (!note.empty()) rows->notes.push_back(note);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<QueryRows> FitRows(const CsvTable& csv, const v1::Context& context,
@@ -68,7 +45,10 @@ absl::StatusOr<QueryRows> FitRows(const CsvTable& csv, const v1::Context& contex
           "column '", feature.name(), "' is in the context twice after text normalisation"));
     }
     used[column] = true;
-    RETURN_IF_ERROR(AddFeature(csv, column, feature, context, missing, &rows));
+    RETURN_IF_ERROR(rows.features.AddStrings(feature.name(), ReadCells(csv, column, missing)));
+    if (feature.type() != v1::ColumnSummary::TYPE_CATEGORICAL) continue;
+    std::string note = NoteOnMarks(csv, column, missing);
+    if (!note.empty()) rows.notes.push_back(std::move(note));
   }
   for (int64_t column = 0; column < csv.column_count(); ++column) {
     if (!used[column]) rows.dropped.push_back(csv.names()[column]);
@@ -83,7 +63,14 @@ absl::StatusOr<std::vector<double>> NumberColumn(const CsvTable& csv, const std:
     return absl::InvalidArgumentError(
         absl::StrCat("no column '", name, "'; the columns are: ", Quoted(csv.names())));
   }
-  return ReadNumbers(csv, column, TypeOfCells(CountCells(csv, column, missing)).meaning, missing);
+  TextCellCounter counter;
+  for (int64_t row = 0; row < csv.row_count(); ++row) {
+    const absl::string_view cell = csv.Cell(row, column);
+    if (!missing.Matches(cell)) counter.Add(cell, row);
+  }
+  const TextType type = TypeOfTexts(counter.Finish());
+  return ReadNumbers(csv, column, type == TextType::kCategories ? TextType::kNumbers : type,
+                     missing);
 }
 
 }  // namespace chorale::client

@@ -19,16 +19,15 @@ struct QueryRows {
   std::vector<std::string> notes;    // warnings about cells that are read as missing
 };
 
-// Reads the context's features from `csv`, with the context's types. Booleans and dates may be
-// texts or numbers, regardless of the client that registered them. For a feature that the model
-// ignores, because it is empty or constant in the context, any cells are valid. InvalidArgument if
-// the file has no rows, if columns are missing (the message lists them), or if a cell of a numeric
-// column is not a number (the message has the line and the column).
+// Reads the context's features from `csv`, as strings, which the server parses by the context's
+// columns. InvalidArgument if the file has no rows, or if columns are missing (the message lists
+// them).
 absl::StatusOr<QueryRows> FitRows(const CsvTable& csv, const v1::Context& context,
                                   const MissingMarks& missing);
 
-// Reads a column of numbers [rows], with NaN for missing cells, and columns of booleans and dates
-// as `register` does. InvalidArgument if there is no such column, or if a cell is not a number.
+// Reads a column of values of the target [rows], with NaN for missing cells: numbers, or booleans or
+// dates, as the server infers for a target. InvalidArgument if there is no such column, or if a cell
+// is not a number.
 absl::StatusOr<std::vector<double>> NumberColumn(const CsvTable& csv, const std::string& name,
                                                  const MissingMarks& missing);
 

@@ -95,11 +95,11 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   SampleOptions options = ToOptions(arguments);
   options.expected_source = SourceOf(rows.context);
   if (arguments.validate_only) {
-    ASSIGN_OR_RETURN(const v1::SampleSummary summary,
-                     client->ValidateSample(arguments.rows.context, rows.features, options,
-                                            environment->call()));
-    NoteWarnings(summary.warnings(), *environment);
-    return WriteEstimate(summary.estimate(), *environment);
+    const absl::StatusOr<v1::SampleSummary> summary = client->ValidateSample(
+        arguments.rows.context, rows.features, options, environment->call());
+    RETURN_IF_ERROR(WithLine(summary.status(), arguments.rows.file, rows));
+    NoteWarnings(summary->warnings(), *environment);
+    return WriteEstimate(summary->estimate(), *environment);
   }
   absl::StatusOr<Samples> samples;
   std::optional<Samples> drawn;
@@ -114,7 +114,7 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   if (!samples.ok() && drawn.has_value() && !arguments.summary) {
     WriteDrawn(*drawn, title, *environment);
   }
-  RETURN_IF_ERROR(samples.status());
+  RETURN_IF_ERROR(WithLine(samples.status(), arguments.rows.file, rows));
   NoteSummary(samples->summary, *environment);
   NoteWarnings(samples->summary.warnings(), *environment);
   if (arguments.summary) {

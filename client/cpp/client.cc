@@ -64,7 +64,7 @@ absl::Status CheckRegistration(const DataFrame& table, const RegisterOptions& op
     return absl::InvalidArgumentError(
         absl::StrCat("target_column: the table has no column '", options.target_column, "'"));
   }
-  if (target->kind != ColumnKind::kNumeric) {
+  if (target->kind == ColumnKind::kCategorical) {
     return absl::InvalidArgumentError(
         absl::StrCat("target_column: column '", options.target_column,
                      "' is categorical, but a target must be numeric"));

@@ -17,7 +17,7 @@
 //     RefusedFields() and RetryDelay() return them, and ErrorReason() the machine-readable reason.
 //
 // client.h declares the interface. Its implementation uses connection.h (channels), call.h (a call
-// in flight), retry.h, table_codec.h and sample_assembly.h (messages). csv.h, column_types.h and
+// in flight), retry.h, table_codec.h and sample_assembly.h (messages). csv.h, csv_columns.h and
 // data_frame.h read tables from CSV files; sample_summary.h computes statistics of samples.
 #ifndef CHORALE_CLIENT_CPP_CLIENT_H_
 #define CHORALE_CLIENT_CPP_CLIENT_H_

@@ -332,6 +332,14 @@ std::string CsvLine(absl::Span<const std::string> cells) {
   return line;
 }
 
+std::string QuotedText(absl::string_view text) {
+  constexpr size_t kMostBytes = 60;
+  if (text.size() <= kMostBytes) return absl::StrCat("'", text, "'");
+  absl::string_view cut = text.substr(0, kMostBytes);
+  while (!cut.empty() && !IsValidUtf8(cut)) cut.remove_suffix(1);
+  return absl::StrCat("'", cut, "...'");
+}
+
 std::string FormatDouble(double value) {
   if (std::isnan(value)) return "";
   char buffer[32];

@@ -73,6 +73,9 @@ absl::StatusOr<std::vector<std::string>> ParseCsvLine(absl::string_view line);
 // them.
 std::string CsvLine(absl::Span<const std::string> cells);
 
+// Returns a cell's text in quotes, truncated if it is long.
+std::string QuotedText(absl::string_view text);
+
 // Returns the shortest decimal that parses to the same double; an empty string for NaN.
 std::string FormatDouble(double value);
 

@@ -10,9 +10,8 @@
 
 namespace chorale::client {
 
-const char* TypeName(ColumnType type) {
-  if (type.kind == ColumnKind::kCategorical) return "categorical";
-  switch (type.meaning) {
+const char* MeaningName(Meaning meaning) {
+  switch (meaning) {
     case Meaning::kNumber:
       return "numeric";
     case Meaning::kBoolean:
@@ -26,14 +25,27 @@ const char* TypeName(ColumnType type) {
 }
 
 int64_t DataColumn::row_count() const {
-  return static_cast<int64_t>(kind == ColumnKind::kNumeric ? numbers.size() : codes.size());
+  switch (kind) {
+    case ColumnKind::kNumeric:
+      return static_cast<int64_t>(numbers.size());
+    case ColumnKind::kCategorical:
+      return static_cast<int64_t>(codes.size());
+    case ColumnKind::kStrings:
+      break;
+  }
+  return static_cast<int64_t>(strings.size());
 }
 
 int64_t DataColumn::missing_count() const {
-  if (kind == ColumnKind::kCategorical) {
-    return std::count(codes.begin(), codes.end(), kMissingCategory);
+  switch (kind) {
+    case ColumnKind::kNumeric:
+      return std::count_if(numbers.begin(), numbers.end(), [](double x) { return std::isnan(x); });
+    case ColumnKind::kCategorical:
+      return std::count(codes.begin(), codes.end(), kMissingCategory);
+    case ColumnKind::kStrings:
+      break;
   }
-  return std::count_if(numbers.begin(), numbers.end(), [](double x) { return std::isnan(x); });
+  return std::count(strings.begin(), strings.end(), "");
 }
 
 absl::Status DataFrame::AddNumeric(std::string name, std::vector<double> values, Meaning meaning) {
@@ -98,16 +110,21 @@ absl::Status DataFrame::AddCategorical(std::string name, std::vector<std::string
   return Add(std::move(column));
 }
 
+absl::Status DataFrame::AddStrings(std::string name,
+                                   std::vector<std::optional<std::string>> values) {
+  DataColumn column;
+  column.name = std::move(name);
+  column.kind = ColumnKind::kStrings;
+  column.strings.reserve(values.size());
+  for (std::optional<std::string>& value : values) {
+    column.strings.push_back(std::move(value).value_or(""));
+  }
+  return Add(std::move(column));
+}
+
 const DataColumn* DataFrame::Find(absl::string_view name) const {
   const auto it = index_of_.find(name);
   return it == index_of_.end() ? nullptr : &columns_[it->second];
-}
-
-void DataFrame::Remove(absl::Span<const std::string> names) {
-  const absl::flat_hash_set<absl::string_view> removed(names.begin(), names.end());
-  std::erase_if(columns_, [&](const DataColumn& column) { return removed.contains(column.name); });
-  index_of_.clear();
-  for (size_t i = 0; i < columns_.size(); ++i) index_of_.emplace(columns_[i].name, i);
 }
 
 absl::Status DataFrame::Add(DataColumn column) {

@@ -10,11 +10,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 
 namespace chorale::client {
 
-enum class ColumnKind { kNumeric, kCategorical };
+// kStrings: the server infers whether the column is numeric or categorical, and parses the strings of
+// query rows by the context's column.
+enum class ColumnKind { kNumeric, kCategorical, kStrings };
 
 // The meaning of the numbers of a column.
 enum class Meaning {
@@ -24,14 +25,8 @@ enum class Meaning {
   kDuration,  // days
 };
 
-struct ColumnType {
-  ColumnKind kind = ColumnKind::kNumeric;
-  Meaning meaning = Meaning::kNumber;  // if numeric
-};
-
-// Returns "numeric", "categorical", or the meaning of a numeric column: "boolean", "date" or
-// "duration".
-const char* TypeName(ColumnType type);
+// Returns "numeric", "boolean", "date" or "duration".
+const char* MeaningName(Meaning meaning);
 
 inline constexpr int32_t kMissingCategory = -1;
 
@@ -42,9 +37,10 @@ struct DataColumn {
   std::vector<double> numbers;          // [rows] if numeric; NaN: missing
   std::vector<std::string> categories;  // if categorical; distinct and non-empty
   std::vector<int32_t> codes;           // [rows] if categorical: indices, or kMissingCategory
+  std::vector<std::string> strings;     // [rows] if strings; empty: missing
 
   int64_t row_count() const;
-  int64_t missing_count() const;
+  int64_t missing_count() const;  // without strings that are white space
 };
 
 // Columns of equal length with distinct names. Thread-compatible.
@@ -60,6 +56,8 @@ class DataFrame {
   // `values` [rows]: nullopt is a missing cell; an empty string is invalid.
   absl::Status AddCategorical(std::string name,
                               const std::vector<std::optional<std::string>>& values);
+  // `values` [rows]: nullopt, an empty string and white space are missing cells.
+  absl::Status AddStrings(std::string name, std::vector<std::optional<std::string>> values);
   // `codes` [rows]: indices into `categories` (distinct, non-empty), or kMissingCategory.
   absl::Status AddCategorical(std::string name, std::vector<std::string> categories,
                               std::vector<int32_t> codes);
@@ -68,8 +66,6 @@ class DataFrame {
   int64_t row_count() const { return columns_.empty() ? 0 : columns_.front().row_count(); }
   // The column with this name, or null. The frame owns it.
   const DataColumn* Find(absl::string_view name) const;
-  // Removes the columns with these names. Ignores unknown names.
-  void Remove(absl::Span<const std::string> names);
 
  private:
   absl::Status Add(DataColumn column);

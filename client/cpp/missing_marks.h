@@ -8,33 +8,31 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
-#include "client/cpp/data_frame.h"
 
 namespace chorale::client {
 
-// An empty cell is always missing. The other rules depend on the type of the column:
-//   - In a categorical column, the marks of pandas ("NA", "NULL", "<NA>", ...), "?" and "\N" are
-//     missing, in this spelling. A user's marks replace them, because "NA" or "None" may be a
-//     category.
-//   - In a numeric column, these marks are missing regardless of case, and so are single dashes and
-//     dots. A user's marks are added; a mark that is a number matches all notations of the number.
+// An empty cell is missing, and so are the default marks in this spelling: those of pandas ("NA",
+// "NULL", "<NA>", ...), "?" and "\N". A user's marks are added to them. A mark that is a number
+// matches all notations of the number, except codes with a leading zero. An empty text among the
+// user's marks removes the default marks, because "NA" or "None" may be a category.
 //
 // Immutable: safe to share between threads.
 class MissingMarks {
  public:
   MissingMarks() = default;
-  // The user's marks. Empty marks are ignored: {""} means that the user has no marks.
   explicit MissingMarks(const std::vector<std::string>& marks);
   MissingMarks(std::initializer_list<std::string> marks)
       : MissingMarks(std::vector<std::string>(marks)) {}
 
-  // Whether `cell` is missing in a column of this kind.
-  bool Matches(absl::string_view cell, ColumnKind kind) const;
-  // Whether these marks were set by the user.
-  bool has_own() const { return has_own_; }
+  // Whether `cell` is missing.
+  bool Matches(absl::string_view cell) const;
+  // Whether `cell` is missing only because it is a default mark.
+  bool MatchesDefault(absl::string_view cell) const;
 
  private:
-  bool has_own_ = false;
+  bool MatchesOwn(absl::string_view cell) const;
+
+  bool has_defaults_ = true;
   absl::flat_hash_set<std::string> own_;
   absl::flat_hash_set<double> own_numbers_;
 };

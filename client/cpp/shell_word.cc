@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "client/cpp/csv.h"
 
 namespace chorale::client {
 
@@ -16,6 +17,12 @@ std::string ShellWord(absl::string_view text) {
   });
   if (plain) return std::string(text);
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", R"('\'')"}}), "'");
+}
+
+std::string AsOptionValue(absl::string_view text) {
+  std::string cell = CsvLine({std::string(text)});
+  cell.pop_back();  // the line feed
+  return ShellWord(cell);
 }
 
 }  // namespace chorale::client

@@ -9,9 +9,9 @@ namespace chorale::client {
 namespace {
 
 // Upper bounds on the overhead of the wire format: tags and lengths of a column's nested messages,
-// and of one category.
+// and of one category or string.
 constexpr int64_t kColumnOverhead = 32;
-constexpr int64_t kCategoryOverhead = 6;
+constexpr int64_t kTextOverhead = 6;
 constexpr int64_t kNumberBytes = 8;
 constexpr int64_t kCodeBytes = 5;  // a zigzag varint of 32 bits
 
@@ -50,6 +50,14 @@ void EncodeCategorical(const DataColumn& column, RowRange rows, TableUse use,
   }
 }
 
+void EncodeStrings(const DataColumn& column, RowRange rows, TableUse use, v1::StringValues* out) {
+  out->mutable_values()->Reserve(static_cast<int>(rows.size()));
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const absl::string_view text = column.strings[row];
+    out->add_values(std::string(use == TableUse::kLookUp ? CutText(text) : text));
+  }
+}
+
 // Upper bound on the bytes of one message.
 class MessageSize {
  public:
@@ -74,11 +82,15 @@ class MessageSize {
         bytes_ += kNumberBytes;
         continue;
       }
+      if (column.kind == ColumnKind::kStrings) {
+        bytes_ += kTextOverhead + static_cast<int64_t>(column.strings[row].size());
+        continue;
+      }
       bytes_ += kCodeBytes;
       const int32_t code = column.codes[row];
       if (code == kMissingCategory || last_message_[c][code] == message_) continue;
       last_message_[c][code] = message_;
-      bytes_ += kCategoryOverhead + static_cast<int64_t>(column.categories[code].size());
+      bytes_ += kTextOverhead + static_cast<int64_t>(column.categories[code].size());
     }
     return bytes_;
   }
@@ -119,12 +131,18 @@ v1::Table EncodeRows(const DataFrame& frame, RowRange rows, TableUse use) {
   for (const DataColumn& column : frame.columns()) {
     v1::Column* out = table.add_columns();
     out->set_name(column.name);
-    if (column.kind == ColumnKind::kNumeric) {
-      out->mutable_numeric()->mutable_values()->Add(column.numbers.begin() + rows.begin,
-                                                    column.numbers.begin() + rows.end);
-      out->mutable_numeric()->set_meaning(EncodeMeaning(column.meaning));
-    } else {
-      EncodeCategorical(column, rows, use, out->mutable_categorical());
+    switch (column.kind) {
+      case ColumnKind::kNumeric:
+        out->mutable_numeric()->mutable_values()->Add(column.numbers.begin() + rows.begin,
+                                                      column.numbers.begin() + rows.end);
+        out->mutable_numeric()->set_meaning(EncodeMeaning(column.meaning));
+        break;
+      case ColumnKind::kCategorical:
+        EncodeCategorical(column, rows, use, out->mutable_categorical());
+        break;
+      case ColumnKind::kStrings:
+        EncodeStrings(column, rows, use, out->mutable_strings());
+        break;
     }
   }
   return table;

@@ -10,7 +10,7 @@
 
 namespace chorale::client {
 
-// The API's limit for the name of a column, and for a category of a registered table.
+// The API's limit for the name of a column, and for a category or string of a registered table.
 inline constexpr size_t kMaxTextBytes = 256;
 
 // Rows [begin, end) of a frame.
@@ -21,8 +21,8 @@ struct RowRange {
   int64_t size() const { return end - begin; }
 };
 
-// The purpose of a table. Categories of query rows are only looked up, and no context has
-// categories of more than kMaxTextBytes. For kLookUp, longer categories are therefore truncated to
+// The purpose of a table. Texts of query rows are only looked up, and no context has categories of
+// more than kMaxTextBytes. For kLookUp, longer categories and strings are therefore truncated to
 // slightly more than this limit, and categories that are then equal are merged.
 enum class TableUse { kRegister, kLookUp };
 

@@ -1,9 +1,8 @@
 // One table in every form of its columns is one context, and query rows in every form get the same
 // samples: by the API, and by the chorale program from files.
+#include <algorithm>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <memory>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,15 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/client/cli/program.h"
-#include "tests/end_to_end/api_client.h"
-#include "tests/end_to_end/server_process.h"
-#include "tests/golden/golden_table.h"
-#include "tests/support/temp_folder.h"
+#include "tests/end_to_end/column_forms_fixture.h"
 
 namespace chorale::end_to_end {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
@@ -166,42 +162,6 @@ class DayTable {
 
 constexpr Form kForms[] = {Form::kNumbers, Form::kTypes, Form::kTimes, Form::kStrings};
 
-class ColumnFormsTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    data_ = new TempFolder();
-    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}, .data_dir = data_->path()})
-                  .release();
-  }
-  static void TearDownTestSuite() {
-    delete server_;
-    delete data_;
-  }
-  void SetUp() override {
-    ASSERT_NE(server_, nullptr);
-    client_ = std::make_unique<ApiClient>(server_->address());
-  }
-
-  client::ProgramResult Chorale(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), CHORALE_PROGRAM);
-    return client::Program(arguments, {absl::StrCat("CHORALE_SERVER=", server_->address())}, "")
-        .Wait();
-  }
-  std::string File(const std::string& name, const std::string& content) const {
-    std::string path = absl::StrCat(files_.path(), "/", name);
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-
-  static TempFolder* data_;
-  static ServerProcess* server_;
-  const TempFolder files_;
-  std::unique_ptr<ApiClient> client_;
-};
-
-TempFolder* ColumnFormsTest::data_ = nullptr;
-ServerProcess* ColumnFormsTest::server_ = nullptr;
-
 TEST_F(ColumnFormsTest, OneTableInEveryFormIsOneContext) {
   std::string digest;
   for (const Form form : kForms) {
@@ -247,6 +207,25 @@ TEST_F(ColumnFormsTest, OneTableInEveryFormIsOneContext) {
     ASSERT_TRUE(samples.back().complete()) << samples.back().status.error_message();
     EXPECT_TRUE(SameBits(samples.back(), samples.front()))
         << Difference(samples.back(), samples.front());
+  }
+}
+
+TEST_F(ColumnFormsTest, ACellOfAFileThatIsNoValueIsNamedByItsLine) {
+  DayTable table(Form::kStrings, kRows);
+  table.AddTarget();
+  ASSERT_TRUE(client_->Register("lines", table.message(), "y").ok());
+  const std::string header = "day,holiday,visitors,shop\n";
+  for (const auto& [line, error] : {
+           std::pair{"02.01.2012,true,1,north",
+                     "is \"02.01.2012\", but the context's column requires a date"},
+           {"2012-01-02,maybe,1,north", "is \"maybe\", but the context's column requires a word"},
+           {"2012-01-02,true,many,north", "is \"many\", but the context's column requires a finite"},
+       }) {
+    const client::ProgramResult result = Chorale(
+        {"predict", "lines",
+         File("bad.csv", absl::StrCat(header, "15340,yes,3.0,north\n", line, "\n"))});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("bad.csv: line 3: "), HasSubstr(error)));
   }
 }
 

@@ -280,8 +280,7 @@ TEST_F(ColumnMeaningTest, AnIdWithTooManyCategoriesIsRefusedWithTheWayOut) {
   const client::ProgramResult refused =
       Chorale({"register", File("ids.csv", content), "--target=y", "--name=ids"});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("column 'id' has 5000 distinct texts in 5000 cells"),
-                                 HasSubstr("4096"),
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("4096"),
                                  HasSubstr("if the column is an ID, drop it with --drop=id\n")));
 }
 

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/utf8.h"
-#include "client/cpp/column_types.h"
 #include "client/cpp/csv.h"
+#include "client/cpp/csv_columns.h"
 
 namespace {
 
@@ -46,10 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (normal.ok()) {
     const absl::StatusOr<CsvTable> twice = chorale::client::NormalizeTexts(*normal);
     Check(twice.ok() && Written(*twice) == Written(*normal));
-    // Every column has a type, and the notes on it are text.
-    const auto typed = chorale::client::InferTypes(*normal, {});
-    Check(typed.ok());
-    for (const auto& note : typed->notes) Check(chorale::IsValidUtf8(note.text));
+    const auto columns = chorale::client::ReadColumns(*normal, {});
+    Check(columns.ok() && columns->row_count() == normal->row_count());
   } else {
     Check(absl::IsInvalidArgument(normal.status()));
   }

@@ -21,7 +21,7 @@ LONGER = {
     'tests/bench/baselines/torch_decode_cpu.py': 403,
     'tests/client/python/serving_test.py': 513,
     'tests/client/python/sklearn_test.py': 422,
-    'tests/client/python/tables_test.py': 505,
+    'tests/client/python/tables_test.py': 463,
     'tests/deploy/edge_processes.py': 421,
     'tests/deploy/edge_test.py': 839,
     'tests/deploy/manifests/mutations.py': 403,

@@ -30,7 +30,7 @@ class CommandLineTest : public ::testing::Test {
  protected:
   CommandLineTest() {
     Write("houses.csv", kHouses);
-    Write("rows.csv", "zip,size,price\n01,1,10\n02,2,\n777,3,1000\n");
+    Write("rows.csv", "zip,size,price\na1,1,10\na2,2,\nb77,3,1000\n");
   }
 
   std::string Path(const std::string& name) const { return folder_ / name; }

@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 
 TEST_F(CommandLineTest, LogDensity) {
   RegisterHouses();
-  Write("sold.csv", "zip,size,price,offer\n01,1,3,4\n02,2,4,5\n777,3,6,7\n");
+  Write("sold.csv", "zip,size,price,offer\na1,1,3,4\na2,2,4,5\nb77,3,6,7\n");
   EXPECT_THAT(Column(Good({"log-density", "houses", Path("sold.csv")}).out, "log_density"),
               ElementsAre("0"));
   const ProgramResult two =

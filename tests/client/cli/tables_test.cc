@@ -21,46 +21,35 @@ using ::testing::Not;
 constexpr char kComposed[] = "Gr\u00F6\u00DFe";
 constexpr char kDecomposed[] = "Gro\u0308\u00DFe";
 
-TEST_F(TablesTest, MarksOfMissingCellsInNumbers) {
-  EXPECT_THAT(Register("age,y\n30,1\nNULL,2\n40,3\nnone,4\n"),
-              AllOf(HasSubstr("age     numeric            2"), HasSubstr("30 to 40")));
+TEST_F(TablesTest, MarksOfMissingCells) {
+  EXPECT_THAT(Register("age,y\n30,1\nNULL,2\n40,3\n\\N,4\n"),
+              AllOf(HasSubstr("age      numeric  -                 2"), Not(HasSubstr("chorale:"))));
+  EXPECT_THAT(Registered(0).strings().values(), ElementsAre("30", "", "40", ""));
   Predict("age\n\\N\nn/a\n35\n-\n");
-  EXPECT_EQ(Asked(0).numeric().values_size(), 4);
-  Write("bad.csv", "age\n35\nunknown\n");
-  ExpectFailure({"predict", "t", Path("bad.csv")}, 2, "line 3, column 'age': 'unknown'");
-}
-
-TEST_F(TablesTest, OtherTextsInNumbersAreNotedWithTheOptionThatMendsIt) {
-  const std::string table = "age,y\n30,1\nn.d.,2\n40,3\nn.d.,4\n";
-  EXPECT_THAT(Register(table), HasSubstr("--missing=n.d.; "));
-  EXPECT_EQ(Registered(0).values_case(), v1::Column::kCategorical);
+  EXPECT_THAT(Asked(0).strings().values(), ElementsAre("", "", "35", "-"));
   Good({"rm", "t"});
-  EXPECT_THAT(Register(table, {"--missing=n.d."}),
-              AllOf(HasSubstr("age     numeric            2"), Not(HasSubstr("chorale:"))));
-}
-
-TEST_F(TablesTest, NotesOnlyOfWhatIsRegistered) {
-  EXPECT_THAT(Register("age,x,y\n30,1,1\nn.d.,2,2\n", {"--drop=age"}), Not(HasSubstr("n.d.")));
+  Register("age,y\n30,1\nn.d.,2\nNA,3\n", {"--missing=n.d."});
+  EXPECT_THAT(Registered(0).strings().values(), ElementsAre("30", "", ""));
 }
 
 TEST_F(TablesTest, TextsThatLookEqualAreEqual) {
   Register(absl::StrCat(kComposed, ",c,y\n1,", kComposed, ",1\n2,two\u00A0words,2\n3,", kDecomposed,
                         ",3\n"));
   EXPECT_EQ(Registered(0).name(), kComposed);
-  EXPECT_THAT(Registered(1).categorical().categories(), ElementsAre(kComposed, "two words"));
+  EXPECT_THAT(Registered(1).strings().values(), ElementsAre(kComposed, "two words", kComposed));
   const std::string note = Predict(
       absl::StrCat("\"", kDecomposed, "\u00A0\",c\n7,", kDecomposed, "\n8,\"two  words\"\n"));
   EXPECT_THAT(note, IsEmpty());
   EXPECT_EQ(Asked(0).name(), kComposed);
-  EXPECT_THAT(Asked(1).categorical().categories(), ElementsAre(kComposed, "two words"));
-  EXPECT_THAT(Asked(0).numeric().values(), ElementsAre(7, 8));
+  EXPECT_THAT(Asked(1).strings().values(), ElementsAre(kComposed, "two words"));
+  EXPECT_THAT(Asked(0).strings().values(), ElementsAre("7", "8"));
 }
 
 TEST_F(TablesTest, ATextThatIsLookedUpMayBeLong) {
   Register("note,y\na,1\nb,2\n");
   const std::string text(300, 'x');
   EXPECT_THAT(Predict(absl::StrCat("note\na\n", text, "\n")), IsEmpty());
-  EXPECT_THAT(Asked(0).categorical().codes(), ElementsAre(0, 1));
+  EXPECT_THAT(Asked(0).strings().values(), ElementsAre("a", std::string(257, 'x')));
 }
 
 TEST_F(TablesTest, ATextThatIsTooLongToRegisterIsNamed) {
@@ -70,7 +59,7 @@ TEST_F(TablesTest, ATextThatIsTooLongToRegisterIsNamed) {
       AllOf(
           HasSubstr("t.csv: line 3, column 'note': 'xxx"),
           HasSubstr(
-              "has 300 bytes; the limit for a category is 256; drop the column with --drop=note")));
+              "has 300 bytes; the limit for a text is 256; drop the column with --drop=note")));
   EXPECT_THAT(RegisterError(absl::StrCat("a,", text, ",y\n1,2,3\n")),
               HasSubstr("the header: the name 'xxx"));
   Register(absl::StrCat("note,x,y\na,5,1\n", text, ",6,2\n"), {"--drop=note"});
@@ -102,21 +91,12 @@ TEST_F(TablesTest, CategoriesThatCountAsMissingAreNoted) {
   EXPECT_THAT(
       Register("grade,y\nNA,1\nA,2\nNone,3\n"),
       HasSubstr(
-          "column 'grade' is read as categories, and 2 of its cells as missing: 'NA', 'None'"));
-  EXPECT_THAT(Predict("grade\nNA\n"), HasSubstr("1 of its cells as missing: 'NA'"));
+          "column 'grade' is categorical, and 2 of its cells are read as missing: 'NA', 'None'"));
+  EXPECT_THAT(Predict("grade\nNA\n"), HasSubstr("1 of its cells are read as missing: 'NA'"));
   Good({"rm", "t"});
   EXPECT_THAT(Register("grade,y\nNA,1\nA,2\nNone,3\n", {"--missing", ""}),
               Not(HasSubstr("chorale:")));
-  EXPECT_THAT(Registered(0).categorical().categories(), ElementsAre("NA", "A", "None"));
-}
-
-TEST_F(TablesTest, AColumnThatWasEmptyTakesAnyCells) {
-  Register("x,bonus,y\n1,,1\n2,NA,2\n3,,3\n");
-  EXPECT_THAT(Predict("x,bonus\n1,none-yet\n2,5000\n"), IsEmpty());  // the server warns
-  EXPECT_THAT(Asked(1).categorical().categories(), ElementsAre("none-yet", "5000"));
-  Predict("x,bonus\n1,\n2,5000\n");
-  ASSERT_EQ(Asked(1).numeric().values_size(), 2);
-  EXPECT_EQ(Asked(1).numeric().values(1), 5000);
+  EXPECT_THAT(Registered(0).strings().values(), ElementsAre("NA", "A", "None"));
 }
 
 TEST_F(TablesTest, EveryNameCanBeGivenToEveryOption) {

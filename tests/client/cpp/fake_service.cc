@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "base/number_text.h"
 
 namespace chorale::client {
 namespace {
@@ -66,6 +67,7 @@ void Damage(StreamFault fault, std::vector<v1::SampleBlock>* blocks) {
 int64_t RowCount(const v1::Table& table) {
   if (table.columns().empty()) return 0;
   const v1::Column& column = table.columns(0);
+  if (column.has_strings()) return column.strings().values_size();
   return column.has_numeric() ? column.numeric().values_size() : column.categorical().codes_size();
 }
 
@@ -73,8 +75,11 @@ void AddWarnings(const v1::Table& table,
                  google::protobuf::RepeatedPtrField<v1::Warning>* warnings) {
   for (const v1::Column& column : table.columns()) {
     const auto& numbers = column.numeric().values();
+    const auto& strings = column.strings().values();
     const auto count =
-        std::count_if(numbers.begin(), numbers.end(), [](double x) { return x > 1e6; });
+        std::count_if(numbers.begin(), numbers.end(), [](double x) { return x > 1e6; }) +
+        std::count_if(strings.begin(), strings.end(),
+                      [](const std::string& text) { return ParseNumber(text).value_or(0) > 1e6; });
     if (count == 0) continue;
     v1::Warning* warning = warnings->Add();
     warning->set_reason(v1::Warning::REASON_OUTLIERS);
@@ -93,6 +98,9 @@ std::vector<double> Scores(const v1::Table& table) {
       if (column.has_numeric()) {
         const double value = column.numeric().values(at);
         scores[row] += std::isnan(value) ? 0.0 : value;
+      } else if (column.has_strings()) {
+        const std::string& text = column.strings().values(at);
+        scores[row] += ParseNumber(text).value_or(static_cast<double>(text.size()));
       } else if (const int code = column.categorical().codes(at); code >= 0) {
         scores[row] += static_cast<double>(column.categorical().categories(code).size());
       }

@@ -6,17 +6,20 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/text_cells.h"
 #include "tests/client/cpp/fake_service.h"
 #include "tests/client/cpp/server_errors.h"
 
 namespace chorale::client {
 namespace {
 
-// Counts a column's missing cells and categories over all chunks.
+// Counts a column's missing cells and categories over all chunks, and infers the type of strings.
 void Summarize(const std::vector<v1::Table>& chunks, const std::string& name,
                v1::ColumnSummary* summary) {
   std::set<std::string> categories;
   int64_t missing = 0;
+  TextCellCounter texts;
+  bool strings = false;
   for (const v1::Table& chunk : chunks) {
     for (const v1::Column& column : chunk.columns()) {
       if (column.name() != name) continue;
@@ -26,7 +29,24 @@ void Summarize(const std::vector<v1::Table>& chunks, const std::string& name,
       missing += std::count(codes.begin(), codes.end(), -1);
       categories.insert(column.categorical().categories().begin(),
                         column.categorical().categories().end());
+      strings = strings || column.has_strings();
+      for (const std::string& text : column.strings().values()) {
+        if (text.empty()) {
+          ++missing;
+        } else {
+          texts.Add(text, 0);
+          categories.insert(text);
+        }
+      }
     }
+  }
+  const TextType type = TypeOfTexts(texts.Finish());
+  if (strings && type != TextType::kCategories) {
+    summary->set_type(v1::ColumnSummary::TYPE_NUMERIC);
+    summary->set_meaning(type == TextType::kDates      ? v1::NumericValues::MEANING_DATE
+                         : type == TextType::kBooleans ? v1::NumericValues::MEANING_BOOLEAN
+                                                       : v1::NumericValues::MEANING_UNSPECIFIED);
+    categories.clear();
   }
   summary->set_missing_count(static_cast<int32_t>(missing));
   summary->set_category_count(static_cast<int32_t>(categories.size()));

@@ -20,13 +20,15 @@ TEST(EncodeRowsTest, TakesOnlyTheRowsAskedFor) {
   DataFrame frame;
   ASSERT_TRUE(frame.AddNumeric("n", {1.0, 2.0, std::nan("")}).ok());
   ASSERT_TRUE(frame.AddCategorical("c", {"x", std::nullopt, "y"}).ok());
+  ASSERT_TRUE(frame.AddStrings("s", {"1", std::nullopt, "2.0"}).ok());
   const v1::Table table = EncodeRows(frame, {1, 3}, TableUse::kRegister);
-  ASSERT_EQ(table.columns_size(), 2);
+  ASSERT_EQ(table.columns_size(), 3);
   EXPECT_EQ(table.columns(0).name(), "n");
   EXPECT_EQ(table.columns(0).numeric().values(0), 2.0);
   EXPECT_TRUE(std::isnan(table.columns(0).numeric().values(1)));
   EXPECT_THAT(table.columns(1).categorical().categories(), ElementsAre("y"));
   EXPECT_THAT(table.columns(1).categorical().codes(), ElementsAre(-1, 0));
+  EXPECT_THAT(table.columns(2).strings().values(), ElementsAre("", "2.0"));
 }
 
 TEST(EncodeRowsTest, SaysWhatNumbersMean) {
@@ -34,7 +36,7 @@ TEST(EncodeRowsTest, SaysWhatNumbersMean) {
   const std::vector<Meaning> meanings = {Meaning::kNumber, Meaning::kBoolean, Meaning::kDate,
                                          Meaning::kDuration};
   for (const Meaning meaning : meanings) {
-    ASSERT_TRUE(frame.AddNumeric(TypeName({.meaning = meaning}), {1, 0, NAN}, meaning).ok());
+    ASSERT_TRUE(frame.AddNumeric(MeaningName(meaning), {1, 0, NAN}, meaning).ok());
   }
   const v1::Table table = EncodeTable(frame, TableUse::kRegister);
   EXPECT_EQ(table.columns(0).numeric().meaning(), v1::NumericValues::MEANING_UNSPECIFIED);
@@ -53,6 +55,10 @@ TEST(EncodeRowsTest, TextsThatNoContextCanHoldAreCutWhenLookedUp) {
       most, beyond, beyond + "z", std::string(1 << 20, 'q'), most + "\u00F6", std::nullopt};
   DataFrame frame;
   ASSERT_TRUE(frame.AddCategorical("c", cells).ok());
+  ASSERT_TRUE(frame.AddStrings("s", cells).ok());
+  EXPECT_THAT(EncodeTable(frame, TableUse::kLookUp).columns(1).strings().values(),
+              ElementsAre(most, beyond, beyond, std::string(kMaxTextBytes + 1, 'q'),
+                          most + "\u00F6", ""));
   const v1::CategoricalValues looked_up =
       EncodeTable(frame, TableUse::kLookUp).columns(0).categorical();
   EXPECT_THAT(looked_up.categories(),
@@ -74,7 +80,12 @@ DataFrame RandomFrame(int64_t rows, int64_t categories, size_t category_bytes, u
   std::vector<int32_t> codes(rows);
   for (int32_t& code : codes) code = static_cast<int32_t>(random() % (categories + 1)) - 1;
   EXPECT_TRUE(frame.AddNumeric("number", numbers).ok());
+  std::vector<std::optional<std::string>> strings;
+  for (const int32_t code : codes) {
+    strings.push_back(code < 0 ? std::optional<std::string>() : names[code]);
+  }
   EXPECT_TRUE(frame.AddCategorical("category", names, codes).ok());
+  EXPECT_TRUE(frame.AddStrings("string", std::move(strings)).ok());
   return frame;
 }
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from chorale_client._categorical_features import categorical_names
 from chorale_client._row_values import align_vectors
-from chorale_client._tables import read_rows, read_table
+from chorale_client._tables import read_numbers, read_rows, read_table
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import read_sample_response
 
@@ -57,7 +57,7 @@ def tagged(body: bytes) -> bytes:
 
 
 CASES: dict[str, Callable[[], Any]] = {
-    "columns": lambda: read_table(columns(numbered(20_000)), only=[]),
+    "columns": lambda: read_numbers(columns(numbered(20_000)), "x"),
     "rows whose columns look like the context's": lambda: read_rows(
         columns(numbered(2000, "NFD")), dict.fromkeys(numbered(2000), "numeric")
     ),

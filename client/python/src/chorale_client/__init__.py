@@ -14,10 +14,10 @@ The type of a series or an array determines how a column is read; otherwise its 
 | --- | --- |
 | of a categorical type (pandas' category, Enum, Categorical, Arrow's dictionary), whatever the type of the categories | categorical, by the string form; integers as "1" |
 | integers, floats, decimals | numeric |
-| booleans; strings "true" and "false", regardless of case, also mixed with 0 and 1 | numeric, 0 and 1; as categories "True" and "False" |
-| dates and times, periods (their start), strings that are ISO 8601 dates | numeric: days since 1970-01-01, with the time of day as a fraction; in UTC if they have a time zone |
+| booleans | numeric, 0 and 1; as categories "True" and "False" |
+| dates and times, periods (their start) | numeric: days since 1970-01-01, with the time of day as a fraction; in UTC if they have a time zone |
 | durations | numeric: days |
-| other strings | categorical |
+| strings, also mixed with other cells; dates or durations mixed with other cells; integers of which some are beyond 2**53 | the string form of each cell, from which the server infers the type: numeric if all are numbers, true and false, or ISO 8601 dates, otherwise categorical |
 | None, NaN, NaT, NA, and strings without a visible character | missing |
 """  # noqa: E501
 

@@ -61,12 +61,14 @@ class Call:
         context: The name of the context, by which proxies route; empty if there is none.
         request: The message; for RegisterContext, a function that yields the messages.
         idempotent: Whether the call may be retried.
+        first_row: The row of the user's table with which the request begins.
     """
 
     method: str
     context: str
     request: Message | Callable[[], Iterator[Message]]
     idempotent: bool = True
+    first_row: int = 0
 
     def message(self) -> Message | Iterator[Message]:
         """Returns the message, or the messages, for an attempt."""
@@ -241,7 +243,7 @@ def predict(
             snapping=snapping(snap),
             expected_source=source.message(),
         )
-        answer: pb.PredictResponse = yield Call("Predict", context.name, request)
+        answer: pb.PredictResponse = yield Call("Predict", context.name, request, first_row=start)
         source = Source.of(answer.source)
         _check_count("means", answer.means, end - start)
         _check_count("standard deviations", answer.stds, end - start)

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chorale_client._columns import CategoricalColumn, Floats
-from chorale_client._data_warnings import DataWarning
+from chorale_client._columns import CategoricalColumn, Floats, StringColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
-from chorale_client._meanings import EXAMPLES, MEANINGS, Meaning, parse_as
-from chorale_client._number_text import looks_like_number, parse_number
+from chorale_client._meanings import Meaning
 from chorale_client._text_normalisation import normal_text
 
+LARGEST_EXACT = 2**53  # float64 rounds some larger integers
 _DAY = np.timedelta64(1, "D")
 _EPOCH_DAY = np.datetime64(0, "D")
 
@@ -42,6 +41,13 @@ def categorical_from_cells(name: str, cells: Sequence[Any]) -> CategoricalColumn
         codes[row] = code
     check_encodable(code_of_text, f"column {name!r}: its category", name)
     return CategoricalColumn(name, list(code_of_text), codes)
+
+
+def strings_from_cells(name: str, cells: Sequence[Any]) -> StringColumn:
+    """Reads the string forms of cells."""
+    column = StringColumn(name, ["" if is_missing(cell) else _text(cell) for cell in cells])
+    check_encodable(column.strings, f"column {name!r}: its string", name)
+    return column
 
 
 def is_missing(cell: Any) -> bool:
@@ -72,73 +78,36 @@ def days_since_1970(times: npt.NDArray[np.datetime64]) -> Floats:
     return days(since)
 
 
-class CellTypes:
-    """The types of the cells of a column.
+def meanings_of_cells(name: str, cells: Iterable[Any]) -> tuple[set[Meaning], bool]:
+    """Returns the meanings of the cells of a column, and whether some cells are strings.
 
-    Attributes:
-        texts: The number of strings.
-        others: The number of cells that are neither strings nor missing.
+    Raises:
+        InvalidArgumentError: A cell has another type.
     """
-
-    def __init__(self, name: str, cells: Iterable[Any]) -> None:
-        self.texts = 0
-        self._name = name
-        self._example: Any = None  # the first string
-        self._counts: dict[Meaning, int] = {}  # the other cells, by their meaning
-        self._rows: dict[Meaning, int] = {}  # the first row of each meaning
-        for row, cell in enumerate(cells):
-            if not is_missing(cell):
-                self._add(row, cell)
-        self.others = sum(self._counts.values())
-
-    def _add(self, row: int, cell: Any) -> None:
+    found: set[Meaning] = set()
+    strings = False
+    for cell in cells:
+        if is_missing(cell):
+            continue
         if isinstance(cell, str | bytes):
-            self.texts += 1
-            self._example = cell if self._example is None else self._example
-            return
+            strings = True
+            continue
         meaning = _meaning_of_cell(cell)
         if meaning is None:
             raise InvalidArgumentError(
-                f"column {self._name!r} has a cell of type {type(cell).__name__}, which is not a "
-                "number, a date or a string: convert it, or drop the column",
-                fields=[self._name],
+                f"column {name!r} has a cell of type {type(cell).__name__}, which is not a number, "
+                "a date or a string: convert it, or drop the column",
+                fields=[name],
             )
-        self._counts[meaning] = self._counts.get(meaning, 0) + 1
-        self._rows.setdefault(meaning, row)
+        found.add(meaning)
+    return found, strings
 
-    @property
-    def meaning(self) -> Meaning:
-        """The meaning of the cells that are not strings; "number" if they have several."""
-        return next(iter(self._counts)) if len(self._counts) == 1 else "number"
 
-    def strings_and_others(self) -> DataWarning:
-        """Returns the warning for a column of strings and other cells."""
-        others = " and ".join(f"{meaning}s" for meaning in MEANINGS if meaning in self._counts)
-        return DataWarning(
-            f"column {self._name!r} has {others} and {_counted(self.texts, 'string')} such as "
-            f"{self._example!r}: read as categories; if such cells are missing, set them to None",
-            "MIXED_TYPES",
-            self._name,
-            self.texts,
-        )
-
-    def several_meanings(self) -> DataWarning | None:
-        """Returns a warning if a column mixes dates or durations with other cells."""
-        counts = self._counts
-        if len(counts) < 2 or counts.keys() == {"number", "boolean"}:
-            return None
-        several = sorted(counts, key=lambda meaning: -counts[meaning])
-        counted = " and ".join(_counted(counts[meaning], meaning) for meaning in several)
-        read = ["dates as days since 1970-01-01"] if "date" in several else []
-        read += ["durations as days"] if "duration" in several else []
-        fewest = several[-1]
-        return DataWarning(
-            f"column {self._name!r} has {counted}, the first {fewest} in row {self._rows[fewest]}: "
-            f"read as numbers, {' and '.join(read)}; use a single type, and None for missing cells",
-            "MIXED_TYPES",
-            self._name,
-            counts[fewest],
-        )
+def is_large(cell: Any) -> bool:
+    """Whether a cell is an integer beyond 2**53, which float64 may not represent."""
+    if isinstance(cell, decimal.Decimal):
+        return cell.is_finite() and abs(cell) > LARGEST_EXACT and cell == cell.to_integral_value()
+    return isinstance(cell, numbers.Integral) and abs(int(cell)) > LARGEST_EXACT
 
 
 def _meaning_of_cell(cell: Any) -> Meaning | None:
@@ -156,27 +125,8 @@ def _is_period(cell: Any) -> bool:
     return type(cell).__name__ == "Period" and hasattr(cell, "start_time")
 
 
-def meanings_of_cells(cells: Sequence[Any], held: Meaning) -> npt.NDArray[Any]:
-    """Returns the meanings of the cells of query rows [rows]; strings are numbers or `held`."""
-    of_type: dict[type, Meaning | None] = {}
-    for cell in cells:
-        if type(cell) not in of_type:
-            of_type[type(cell)] = _meaning_of_cell(cell)
-    owns = np.array([of_type[type(cell)] for cell in cells], dtype=object)
-    if any(issubclass(kind, str | bytes) for kind in of_type):
-        for row, cell in enumerate(cells):
-            if isinstance(cell, str | bytes):
-                plain = held in ("date", "duration") and parse_number(_text(cell)) is not None
-                owns[row] = "number" if plain else held
-    return owns
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def number_of_cell(name: str, row: int, cell: Any, meaning: Meaning) -> float:
-    """Converts a cell to a number in a column with a meaning; infinity if it is too large."""
+def number_of_cell(name: str, row: int, cell: Any) -> float:
+    """Converts a cell to a number; infinity if it is too large. `float` converts strings."""
     if is_missing(cell):
         return np.nan
     if _is_period(cell):
@@ -185,27 +135,16 @@ def number_of_cell(name: str, row: int, cell: Any, meaning: Meaning) -> float:
         return float(days_since_1970(np.array([_naive_utc(cell)], "M8[us]"))[0])
     if isinstance(cell, datetime.timedelta | np.timedelta64):
         return float(days(np.array([cell], "m8[us]"))[0])
-    if isinstance(cell, str | bytes):
-        text = _text(cell)
-        if not text or text.casefold() == "nan":
-            return np.nan
-        number = parse_as(text, meaning)
-        if number is not None:
-            return number
-    else:
-        try:
-            return float(cell)
-        except OverflowError:
-            return math.inf
-        except (TypeError, ValueError):
-            pass
-    called = "is numeric" if meaning == "number" else f"contains {meaning}s"
-    spelling = isinstance(cell, str) and meaning == "number" and looks_like_number(cell)
-    raise InvalidArgumentError(
-        f"column {name!r} {called}, but its row {row} is {cell!r}: use {EXAMPLES[meaning]}"
-        f"{' in the notation -1234.5' if spelling else ''}, or None if it is missing",
-        fields=[name],
-    )
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(
+            f"column {name!r} is numeric, but its row {row} is {cell!r}: use a number, or None if "
+            "it is missing",
+            fields=[name],
+        ) from None
 
 
 def _naive_utc(cell: Any) -> Any:

@@ -103,8 +103,7 @@ class Client(BlockingConnection):
                 name derived from the content, so that registering the same table again returns the
                 same context.
             model: The name of the model; None: the server's default model.
-            types: {"column": "categorical" or "numeric"} for columns whose type the client should
-                not infer.
+            types: {"column": "categorical" or "numeric"} for columns whose type is not inferred.
             seasons: Whether the server searches for a season of the target. If it finds one, the
                 model gets the phase as an additional feature, and `Context.warnings` has an entry.
                 This choice is part of the content.

@@ -14,24 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from chorale_client._cells import (
-    CellTypes,
+    LARGEST_EXACT,
     categorical_from_cells,
     days,
     days_since_1970,
+    is_large,
     meanings_of_cells,
     number_of_cell,
+    strings_from_cells,
 )
 from chorale_client._columns import Column, Floats, Kind, NumericColumn
 from chorale_client._data_warnings import DataWarning
 from chorale_client._errors import InvalidArgumentError
-from chorale_client._meanings import MEANINGS, Meaning
-from chorale_client._number_warnings import (
-    dates_as_numbers,
-    lost_digits_of_array,
-    lost_digits_of_cells,
-)
+from chorale_client._meanings import Meaning
+from chorale_client._number_warnings import dates_as_numbers
 from chorale_client._other_meanings import other_meaning
-from chorale_client._text_columns import column_of_texts, meaning_of_texts
 
 
 @dataclass(frozen=True)
@@ -96,6 +93,9 @@ class ColumnReader:
             return self._read_cells(array.tolist())
         if self.kind == "categorical" or letter not in "biufMm":
             return self._read_cells(array.tolist() if letter != "O" else list(array))
+        large = letter in "iu" and ((array > LARGEST_EXACT) | (array < -LARGEST_EXACT)).any()
+        if self.kind is None and large:
+            return strings_from_cells(self.name, array.tolist())
         if letter == "M":
             own, values = "date", days_since_1970(array)
         elif letter == "m":
@@ -103,50 +103,39 @@ class ColumnReader:
         else:
             own = "boolean" if letter == "b" else own
             values = self._finite(array.astype(np.float64))
-            if letter in "iu":
-                self._warn(lost_digits_of_array(self.name, array))
-            if self.kind is None and own == "number":
-                self._warn(dates_as_numbers(self.name, values))
-        if self.held is not None:
-            self._warn(other_meaning(self.name, values, own, self.held))
-        return NumericColumn(self.name, values, self.held or own)
+        return self._numeric(values, own)
 
     def _read_cells(self, cells: Sequence[Any]) -> Column:
-        if self.kind == "categorical":  # the caller's choice needs no warnings
+        if self.kind == "categorical":
             return categorical_from_cells(self.name, cells)
-        if self.held is not None:
-            values = self._numbers(cells, self.held)
-            owns = meanings_of_cells(cells, self.held)
-            for own in MEANINGS:
-                values_of_own = np.where(owns == own, values, np.nan)
-                self._warn(other_meaning(self.name, values_of_own, own, self.held))
-            return NumericColumn(self.name, values, self.held)
-        types = CellTypes(self.name, cells)
-        meaning = types.meaning
-        if types.texts and (self.kind is None or not types.others):
-            texts = categorical_from_cells(self.name, cells)
-            meaning = meaning_of_texts(texts.categories)
-            if self.kind is None and not types.others:
-                column, warning = column_of_texts(texts)
-                self._warn(warning)
-                return column
-            if self.kind is None and meaning != "boolean":
-                self._warn(types.strings_and_others())
-                return texts
-        values = self._numbers(cells, meaning)
-        warning = types.several_meanings()
-        if warning is None and self.kind is None and meaning == "number":
-            warning = dates_as_numbers(self.name, values)
-        self._warn(warning)
-        return NumericColumn(self.name, values, meaning)
-
-    def _numbers(self, cells: Sequence[Any], meaning: Meaning) -> Floats:
+        found, strings = meanings_of_cells(self.name, cells)
+        strings = strings or (self.kind is None and any(map(is_large, cells)))
+        chosen = self.kind == "numeric" and self.held is None
+        if chosen and strings:
+            found.add("number")
+        several = len(found) > 1 and not found <= {"number", "boolean"}
+        if chosen and several:
+            raise InvalidArgumentError(
+                f"column {self.name!r} has cells of several types: {', '.join(sorted(found))}: use "
+                "one",
+                fields=[self.name],
+            )
+        if several or (strings and not chosen):
+            return strings_from_cells(self.name, cells)
+        own: Meaning = found.pop() if len(found) == 1 else "number"
         values = np.empty(len(cells))
         for row, cell in enumerate(cells):
-            values[row] = number_of_cell(self.name, row, cell, meaning)
+            values[row] = number_of_cell(self.name, row, cell)
         self._finite(values)
-        self._warn(lost_digits_of_cells(self.name, cells, values))
-        return values
+        return self._numeric(values, own)
+
+    def _numeric(self, values: Floats, own: Meaning) -> NumericColumn:
+        """Returns a column of numbers with the meaning `own`, and warns about them."""
+        if self.held is not None:
+            self._warn(other_meaning(self.name, values, own, self.held))
+        elif self.kind is None and own == "number":
+            self._warn(dates_as_numbers(self.name, values))
+        return NumericColumn(self.name, values, self.held or own)
 
     def _finite(self, values: Floats) -> Floats:
         """Returns the values; InvalidArgumentError if a value is infinite."""

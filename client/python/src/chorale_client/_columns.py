@@ -1,4 +1,4 @@
-"""Columns of a table: numbers with a meaning, or categories and codes."""
+"""Columns of a table: numbers with a meaning, categories and codes, or strings."""
 
 from __future__ import annotations
 
@@ -69,4 +69,32 @@ class CategoricalColumn:
         return self.codes < 0
 
 
-Column = NumericColumn | CategoricalColumn
+@dataclass(frozen=True, eq=False)
+class StringColumn:
+    """A column of strings.
+
+    The server infers the type of the column or, in query rows, parses the strings by the context's
+    column.
+
+    Attributes:
+        name: The name of the column.
+        strings: [rows]; a blank string is a missing cell.
+    """
+
+    name: str
+    strings: list[str]
+
+    @property
+    def kind(self) -> Literal["strings"]:
+        """The form of the column: strings."""
+        return "strings"
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Returns which cells are missing [rows]."""
+        return np.array([not string or string.isspace() for string in self.strings], dtype=bool)
+
+
+Column = NumericColumn | CategoricalColumn | StringColumn

@@ -24,8 +24,8 @@ class DataWarning(UserWarning):
 
     The `warnings` of a result have an entry for each column and reason. Python issues a single
     `DataWarning` per call, whose `parts` are the entries with the severity "warning". Entries with
-    the severity "info", about seasons and snapping, are not defects. The text of a warning ends
-    with its reason, so that filters can match the reason:
+    the severity "info", about seasons, snapping and strings that are dates, are not defects. The
+    text of a warning ends with its reason, so that filters can match the reason:
 
         warnings.filterwarnings("ignore", r".*\[OUTLIERS\]", chorale_client.DataWarning)
 
@@ -33,10 +33,11 @@ class DataWarning(UserWarning):
 
     Attributes:
         message: The warning as human-readable text.
-        reason: "OUTLIERS", "DROPPED_COLUMN", "DROPPED_ROWS", "NEAREST_VALUE", "UNKNOWN_CATEGORY",
-            "CLIPPED_TARGET", "SEASON", "SNAPPED" or "NO_INDEX" from the server; "MIXED_TYPES",
-            "NUMBERS_AS_TEXT", "DATES_AS_TEXT", "DATES_AS_NUMBERS", "READ_AS_DATES",
-            "OTHER_MEANING", "ALL_DISTINCT", "LOST_DIGITS" or "UNUSED_INDEX" from this package;
+        reason: From the server: "OUTLIERS", "DROPPED_COLUMN", "DROPPED_ROWS", "NEAREST_VALUE",
+            "UNKNOWN_CATEGORY", "CLIPPED_TARGET", "SEASON", "SNAPPED", "NO_INDEX",
+            "BEYOND_TRAINING"; about strings: "READ_AS_DATES", "NUMBERS_AS_TEXT", "DATES_AS_TEXT",
+            "DATES_AS_NUMBERS", "MIXED_TYPES", "ALL_DISTINCT", "LEADING_ZEROS", "LARGE_INTEGERS".
+            From this package: "DATES_AS_NUMBERS" about numbers, "OTHER_MEANING", "UNUSED_INDEX".
             "SEVERAL" if the parts have several reasons.
         column: The name of the column; empty if the server truncated its list of warnings, or if
             the parts are about several columns.

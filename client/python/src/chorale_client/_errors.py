@@ -200,6 +200,17 @@ def _way_out(text: str) -> str:
     return ""
 
 
+def count_rows_from(error: ChoraleError, first_row: int) -> None:
+    """Changes the row numbers of an error about a part of a table to those of the table."""
+
+    def counted(text: str) -> str:
+        return re.sub(r"(?<=\.values\[)\d+", lambda row: str(int(row[0]) + first_row), text)
+
+    error.message = counted(error.message)
+    error.args = (error.message,)
+    error.fields = tuple(map(counted, error.fields))
+
+
 def from_rpc(
     code: grpc.StatusCode, message: str | None, details: bytes | None, timeout: float
 ) -> ChoraleError:

@@ -9,13 +9,13 @@ import numpy as np
 
 from chorale_client._cells import is_missing
 from chorale_client._column_reading import ColumnReader
-from chorale_client._columns import CategoricalColumn, NumericColumn
+from chorale_client._columns import NumericColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._models_and_contexts import Description
 from chorale_client._requests import MissingTargets, check_target, name_from_content
 from chorale_client._row_values import align, align_vectors, is_labelled, values_for_rows
-from chorale_client._tables import Data, Table, Types, read_rows, read_table
+from chorale_client._tables import Data, Table, Types, read_numbers, read_rows, read_table
 from chorale_client._text_normalisation import Names
 
 
@@ -44,17 +44,17 @@ def table_to_register(
                 fields=["target"],
             )
         aligned = align(target, table.labels.index, "target")
-        column = ColumnReader(target_name, table.warnings, "numeric").read(aligned)
-        if table.columns and len(column) != table.row_count:
+        values = ColumnReader(target_name, table.warnings, "numeric").read(aligned)
+        if table.columns and len(values) != table.row_count:
             raise InvalidArgumentError(
-                f"target: {len(column)} values for {table.row_count} rows", fields=["target"]
+                f"target: {len(values)} values for {table.row_count} rows", fields=["target"]
             )
-        table = table.with_column(column)
+        table = table.with_column(values)
     check_target(table, target_name, missing_targets)
-    # The server does not store the meaning of a target; it is not part of the content.
     column = table.columns[target_name]
-    assert isinstance(column, NumericColumn)
-    table = table.with_column(dataclasses.replace(column, meaning="number"))
+    if isinstance(column, NumericColumn):
+        # The server does not store the meaning of a target; it is not part of the content.
+        table = table.with_column(dataclasses.replace(column, meaning="number"))
     content = name_from_content(table, target_name, model, seasons=seasons)
     return table, target_name, name or content
 
@@ -90,18 +90,15 @@ def query_values(context: Description[Any], data: Data, rows: Table, values: Any
         return values_for_rows(values, index, "values")
     if values is not None:
         return align_vectors(values, index, rows.labels.names(), "values")
-    table = read_table(data, only=[context.target])
-    column = table.columns.get(context.target)
+    column = read_numbers(data, context.target)
     if column is None:
         raise InvalidArgumentError(
             f"values: the rows have no column {context.target!r}: pass the values",
             fields=["values"],
         )
-    if isinstance(column, CategoricalColumn) or column.missing().any():
+    if column.missing().any():
         raise InvalidArgumentError(
-            f"values: the column {context.target!r} of the rows is not numeric, or has missing "
-            "cells",
+            f"values: the column {context.target!r} of the rows has missing cells",
             fields=["values"],
         )
-    assert isinstance(column, NumericColumn)
     return column.values

@@ -1,23 +1,14 @@
-"""Warnings about numeric columns: dates written as numbers, and integers that lose digits."""
+"""Warnings about numeric columns: dates written as numbers."""
 
 from __future__ import annotations
 
-import decimal
-import numbers
-import re
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning
 
-_EXACT = 2**53  # float64 rounds integers beyond
-_FIRST_YEAR, _LAST_YEAR = 1900, 2100  # as in the command line
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100  # as for strings in the server
 _LEAST_DATES = 3  # distinct dates
-_DIGITS = re.compile(r"[+\-\u2212]?\d+", re.ASCII)
 
 
 def dates_as_numbers(name: str, values: Floats) -> DataWarning | None:
@@ -62,36 +53,3 @@ def compact_form(values: Floats) -> str | None:
     first = (year - 1970).astype("M8[Y]").astype("M8[M]") + (month - 1)
     days = first.astype("M8[D]") + (day - 1)
     return form if (days.astype("M8[M]") == first).all() else None
-
-
-def lost_digits_of_array(name: str, array: npt.NDArray[Any]) -> DataWarning | None:
-    """Returns a warning if an integer array has integers that float64 rounds."""
-    return _lost_digits(name, int(((array > _EXACT) | (array < -_EXACT)).sum()))
-
-
-def lost_digits_of_cells(name: str, cells: Sequence[Any], values: Floats) -> DataWarning | None:
-    """Returns a warning if cells of any type have integers that float64 rounds to `values`."""
-    large = np.flatnonzero(np.abs(values) >= _EXACT)
-    return _lost_digits(name, sum(_is_beyond(cells[row]) for row in large.tolist()))
-
-
-def _is_beyond(cell: Any) -> bool:
-    """Whether a cell is an integer beyond 2**53; floats lose no digits."""
-    if isinstance(cell, str):
-        text = cell.strip().replace("\u2212", "-")
-        return _DIGITS.fullmatch(text) is not None and abs(decimal.Decimal(text)) > _EXACT
-    if isinstance(cell, decimal.Decimal):
-        return cell == cell.to_integral_value() and abs(cell) > _EXACT
-    return isinstance(cell, numbers.Integral) and abs(int(cell)) > _EXACT
-
-
-def _lost_digits(name: str, count: int) -> DataWarning | None:
-    if not count:
-        return None
-    return DataWarning(
-        f"column {name!r} has {count} integers beyond 2**53, which lose their last digits: drop "
-        "the column if they are IDs",
-        "LOST_DIGITS",
-        name,
-        count,
-    )

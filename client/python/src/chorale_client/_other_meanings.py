@@ -40,7 +40,7 @@ def other_meaning(name: str, values: Floats, own: Meaning, held: Meaning) -> Dat
 
     Args:
         name: The name of the column.
-        values: [rows]; NaN for missing cells, and for cells with another meaning than `own`.
+        values: [rows]; NaN for missing cells.
         own: The meaning of the cells.
         held: The meaning of the context's column.
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from chorale_client._columns import CategoricalColumn, Column, NumericColumn
+from chorale_client._columns import CategoricalColumn, Column, NumericColumn, StringColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._models_and_contexts import MEANING_CODES, Source
@@ -29,9 +29,9 @@ MAX_CHUNK_ROWS = 1 << 16
 MAX_PREDICT_ROWS = 1024
 MAX_PREDICT_BYTES = 1 << 20
 LARGEST_SEED = 2**64 - 1
-MAX_TEXT_BYTES = 256  # in a category of a registered table
+MAX_TEXT_BYTES = 256  # in a category or string of a registered table
 
-_COLUMN_BYTES, _NUMBER_BYTES, _CODE_BYTES, _CATEGORY_BYTES = 32, 8, 5, 6  # at most, on the wire
+_COLUMN_BYTES, _NUMBER_BYTES, _CODE_BYTES, _TEXT_BYTES = 32, 8, 5, 6  # at most, on the wire
 
 
 def encode_table(
@@ -53,6 +53,8 @@ def encode_table(
             out.numeric.CopyFrom(numeric_values(column.values[start:end]))
             if meanings:
                 out.numeric.meaning = MEANING_CODES[column.meaning]
+        elif isinstance(column, StringColumn):
+            out.strings.values.extend(column.strings[start:end])
         else:
             categories, codes = _used(column, start, end)
             out.categorical.categories.extend(categories)
@@ -80,10 +82,12 @@ def _used(
 
 
 def cut_texts(table: Table) -> Table:
-    """Truncates categories that are too long for any context, so that they stay unknown."""
+    """Truncates texts that are too long for any context, so that they stay unknown."""
     columns: dict[str, Column] = {}
     for name, column in table.columns.items():
         columns[name] = column
+        if isinstance(column, StringColumn):
+            columns[name] = StringColumn(name, [s[: MAX_TEXT_BYTES + 1] for s in column.strings])
         if not isinstance(column, CategoricalColumn):
             continue
         cut = [text[: MAX_TEXT_BYTES + 1] for text in column.categories]
@@ -98,11 +102,17 @@ def cut_texts(table: Table) -> Table:
 def split_rows(table: Table, max_bytes: int, max_rows: int) -> Iterator[tuple[int, int]]:
     """Yields ranges of rows for messages of limited size; each has at least one row."""
     categorical = [c for c in table.columns.values() if isinstance(c, CategoricalColumn)]
-    numeric_count = len(table.columns) - len(categorical)
-    row_bytes = _NUMBER_BYTES * numeric_count + _CODE_BYTES * len(categorical)
+    strings = [c for c in table.columns.values() if isinstance(c, StringColumn)]
+    numeric_count = len(table.columns) - len(categorical) - len(strings)
+    row_bytes = (
+        _NUMBER_BYTES * numeric_count + _CODE_BYTES * len(categorical) + _TEXT_BYTES * len(strings)
+    )
+    ends = np.zeros(table.row_count + 1, np.int64)  # of the bytes of the strings of each row
+    for column in strings:
+        ends[1:] += np.cumsum([len(string.encode()) for string in column.strings])
     fixed = sum(_COLUMN_BYTES + len(name.encode()) for name in table.columns)
     texts = [
-        np.array([len(text.encode()) + _CATEGORY_BYTES for text in column.categories] + [0])
+        np.array([len(text.encode()) + _TEXT_BYTES for text in column.categories] + [0])
         for column in categorical
     ]
     start = 0
@@ -113,7 +123,8 @@ def split_rows(table: Table, max_bytes: int, max_rows: int) -> Iterator[tuple[in
                 int(sizes[np.unique(column.codes[start : start + rows])].sum())
                 for sizes, column in zip(texts, categorical, strict=True)
             )
-            if fixed + rows * row_bytes + dictionary <= max_bytes:
+            body = rows * row_bytes + int(ends[start + rows] - ends[start])
+            if fixed + body + dictionary <= max_bytes:
                 break
             rows = max(1, rows * 3 // 4)
         yield start, start + rows
@@ -160,6 +171,8 @@ def name_from_content(table: Table, target: str, model: str | None, *, seasons: 
             if column.meaning != "number":
                 digest.update(column.meaning.encode())
             digest.update(np.ascontiguousarray(column.values, dtype="<f8").tobytes())
+        elif isinstance(column, StringColumn):
+            digest.update(repr(column.strings).encode())
         else:
             digest.update(repr(column.categories).encode())
             digest.update(np.ascontiguousarray(column.codes, dtype="<i4").tobytes())

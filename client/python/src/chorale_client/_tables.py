@@ -18,7 +18,7 @@ import numpy as np
 
 from chorale_client._cells import is_missing
 from chorale_client._column_reading import ColumnReader
-from chorale_client._columns import Column, Kind
+from chorale_client._columns import Column, Kind, NumericColumn
 from chorale_client._data_warnings import DataWarning
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
@@ -64,15 +64,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; the columns are {', '.join(map(repr, listed))}{more}" if listed else ""
 
 
-def read_table(
-    data: Data, *, types: Types | None = None, only: Iterable[str] | None = None
-) -> Table:
+def read_table(data: Data, *, types: Types | None = None) -> Table:
     """Reads a table.
 
     Args:
         data: The table; see this module.
         types: The types of columns, by name, that are not inferred.
-        only: The columns to read; None: all columns.
     """
     names, columns, labels = _columns_of(data)
     _check_names(names)
@@ -90,19 +87,26 @@ def read_table(
                 fields=["types"],
             )
         kinds[name] = kind
-    by_name = dict(zip(names, columns, strict=True))
-    if only is not None:
-        found = {name: known.find(name) for name in only}
-        by_name = {name: by_name[own] for name, own in found.items() if own is not None}
     warnings: list[DataWarning] = []
     read = {
         name: ColumnReader(name, warnings, kinds.get(name)).read(values)
-        for name, values in by_name.items()
+        for name, values in zip(names, columns, strict=True)
     }
-    if only is None:
-        read = drop_unnamed(read, kinds, warnings)
-        warnings += unused_index(labels.index, read)
+    read = drop_unnamed(read, kinds, warnings)
+    warnings += unused_index(labels.index, read)
     return _table(read, labels, warnings)
+
+
+def read_numbers(data: Data, name: str) -> NumericColumn | None:
+    """Reads a column of numbers of a table; None if there is no such column."""
+    names, columns, _ = _columns_of(data)
+    _check_names(names)
+    own = Names(names).find(name)
+    if own is None:
+        return None
+    column = ColumnReader(name, [], "numeric").read(columns[names.index(own)])
+    assert isinstance(column, NumericColumn)
+    return column
 
 
 def read_rows(

@@ -65,8 +65,9 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         categorical_features: Columns to read as categories regardless of their types: names or
             positions; a mask [columns], as an array, a list or a Series labelled with the columns'
             names; a slice; or a function of X that returns any of these, such as scikit-learn's
-            `make_column_selector`. Columns of strings and columns of a categorical type are always
-            categories. "from_dtype" and None add no others.
+            `make_column_selector`. Columns of a categorical type are always categories, and so are
+            columns of strings, unless all are numbers, booleans or dates. "from_dtype" and None add
+            no others.
 
     Attributes:
         n_features_in_: The number of columns.
