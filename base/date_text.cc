@@ -1,15 +1,13 @@
 #include "base/date_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/time/civil_time.h"
 
@@ -270,12 +268,6 @@ bool LooksLikeMonthNumber(absl::string_view number) {
   int year = 0;
   int month = 0;
   return TakeMonthNumber(&reader, &year, &month) && reader.AtEnd();
-}
-
-std::string FormatDate(double days) {
-  constexpr double kMostDays = 3e6;  // about 8,000 years
-  if (!(std::abs(days) <= kMostDays)) return absl::StrFormat("%.6g", days);
-  return absl::FormatCivilTime(kEpoch + static_cast<int64_t>(std::floor(days)));
 }
 
 }  // namespace chorale

@@ -3,7 +3,6 @@
 #define CHORALE_BASE_DATE_TEXT_H_
 
 #include <optional>
-#include <string>
 
 #include "absl/strings/string_view.h"
 
@@ -25,10 +24,6 @@ bool LooksLikeDateNumber(absl::string_view number);
 
 // Whether a number is a month from 1900 to 2100 in the notation 202401.
 bool LooksLikeMonthNumber(absl::string_view number);
-
-// Formats a number of days since 1970-01-01 as "2024-01-31". Returns the number itself if it is far
-// beyond the years with four digits.
-std::string FormatDate(double days);
 
 }  // namespace chorale
 

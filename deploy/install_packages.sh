@@ -3,6 +3,7 @@
 # privileges if no package is missing.
 #
 # Usage: deploy/install_packages.sh GROUP...      groups: build package envoy test deploy browser
+#        stubs
 set -euo pipefail
 
 list="$(dirname "${BASH_SOURCE[0]}")/packages.txt"

@@ -24,7 +24,7 @@
 #               runbook; uses the build of release, and an environment of its own (build/deploy_python)
 #   python      buf's rules of the API; the Python client: ruff, mypy, its tests by a fake server and by
 #               that of the build of release, and how many of its lines they run; environments of its
-#               own (build/client_python, build/stubs_python). Full: the wheel, in each Python
+#               own (build/client_python, build/stubs_python). Full: the wheel; stubs for Go and Java
 #   wheels      (--full only) the Python packages, made twice, installed and used without a compiler; an
 #               environment of its own (build/wheels_python)
 #   image       (--full only) the container images, built and run. Needs root
@@ -447,6 +447,8 @@ stage_python() {
   check 'types of the Python client' finished "${types}" "${LOGS}/mypy.log"
   if ((full)); then
     check 'wheel of the Python client' tests/client/python/wheel_test.sh "${stubs}"
+    if ((install)); then deploy/install_packages.sh stubs || say '  no compilers of stubs'; fi
+    test_deploy 'stubs for other languages' 900 tests/proto/stubs_test.py --verbose
   fi
 }
 
@@ -486,9 +488,7 @@ stage_packages() {
 
 stage_envoy() {
   local python
-  if ((install)); then
-    deploy/install_packages.sh browser || say '  a browser cannot be installed'
-  fi
+  if ((install)); then deploy/install_packages.sh browser || say '  no browser'; fi
   build release chorale-server chorale || return 0
   environment deploy_python tests/deploy/requirements.txt || return 0
   test_deploy 'Envoy in front of servers' 600 tests/deploy/edge_test.py

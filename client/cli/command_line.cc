@@ -143,8 +143,8 @@ absl::Status WithLine(const absl::Status& error, const std::string& file, const 
     if (!absl::ConsumeSuffix(&index, "]") || !absl::SimpleAtoi(index, &row)) continue;
     row += first_row;
     if (row < 0 || row >= rows.csv.row_count()) continue;
-    return absl::Status(error.code(), absl::StrCat(file, ": line ", rows.csv.Line(row), ": ",
-                                                   error.message()));
+    return absl::Status(error.code(),
+                        absl::StrCat(file, ": line ", rows.csv.Line(row), ": ", error.message()));
   }
   return error;
 }

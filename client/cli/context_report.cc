@@ -56,8 +56,7 @@ std::string KindName(const v1::ColumnSummary& feature) {
 // For people, the meaning of the numbers is part of the type.
 std::string TypeNameOf(const v1::ColumnSummary& feature) {
   const Meaning meaning = DecodeMeaning(feature.meaning());
-  return meaning == Meaning::kNumber ? KindName(feature)
-                                     : MeaningName(meaning);
+  return meaning == Meaning::kNumber ? KindName(feature) : MeaningName(meaning);
 }
 
 const char* MeaningOf(const v1::ColumnSummary& feature) {

@@ -1,7 +1,6 @@
 // chorale register
 #include <iostream>
 #include <map>
-#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -14,7 +13,6 @@
 #include "client/cli/commands.h"
 #include "client/cli/context_id.h"
 #include "client/cli/context_report.h"
-#include "client/cli/printable.h"
 #include "client/cpp/csv_columns.h"
 #include "client/cpp/shell_word.h"
 #include "client/cpp/status_from_grpc.h"
@@ -77,10 +75,10 @@ absl::Status CheckTexts(const CsvTable& csv, const DataColumn& column) {
   for (int64_t row = 0; row < csv.row_count(); ++row) {
     const absl::string_view text = csv.Cell(row, index);
     if (text.size() <= kMaxTextBytes) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        CellPlace(csv, row, index), ": ", QuotedText(text), " has ", text.size(),
-        " bytes; the limit for a text is ", kMaxTextBytes,
-        "; drop the column with --drop=", AsOptionValue(column.name)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(CellPlace(csv, row, index), ": ", QuotedText(text), " has ", text.size(),
+                     " bytes; the limit for a text is ", kMaxTextBytes,
+                     "; drop the column with --drop=", AsOptionValue(column.name)));
   }
   return absl::OkStatus();
 }
@@ -128,11 +126,7 @@ void NoteColumns(const Registration& registration, const Registrable& loaded,
                  const Environment& environment) {
   const v1::Context& context = registration.context;
   const bool written = environment.format(Environment::Readers::kPeople) == Format::kTable;
-  if (!environment.options.quiet && !written) {
-    std::ostringstream features;
-    WriteFeatures(context, &features);
-    std::cerr << Printable(features.str());
-  }
+  if (!environment.options.quiet && !written) WriteFeatures(context, &std::cerr);
   for (const v1::ColumnSummary& feature : context.features()) {
     if (feature.type() != v1::ColumnSummary::TYPE_CATEGORICAL) continue;
     const int64_t column = loaded.csv.Find(feature.name());
@@ -279,11 +273,12 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
                     "be registered");
   command->footer(
       "The server infers the type of a column from its non-missing cells: numeric if all are\n"
-      "decimal numbers, boolean if all are true or false, date if all are like 2024-01-31, 2024-01\n"
-      "or 2024-01-31T12:00, and otherwise categorical. The types are printed to standard error,\n"
-      "with warnings about types that are probably not intended. Texts that look equal are equal:\n"
-      "they are normalised to Unicode NFC, with single spaces. Registering the same content again\n"
-      "has no effect.\n\n"
+      "decimal numbers, boolean if all are true or false, date if all are like 2024-01-31,\n"
+      "2024-01 or 2024-01-31T12:00, and otherwise categorical. The types are printed to standard\n"
+      "error, with warnings about types that are probably not intended. Texts that look equal are\n"
+      "equal: they are normalised to Unicode NFC, with single spaces. Registering the same "
+      "content\n"
+      "again has no effect.\n\n"
       "A list of columns is a line of CSV: 'a,b' or '\"a, b\",c'. The options with lists may be\n"
       "repeated. If the whole value is the name of a column, it names that column.\n\n"
       "Example:\n  chorale register houses.csv --target price --categorical zip");

@@ -25,9 +25,9 @@ struct QueryRows {
 absl::StatusOr<QueryRows> FitRows(const CsvTable& csv, const v1::Context& context,
                                   const MissingMarks& missing);
 
-// Reads a column of values of the target [rows], with NaN for missing cells: numbers, or booleans or
-// dates, as the server infers for a target. InvalidArgument if there is no such column, or if a cell
-// is not a number.
+// Reads a column of values of the target [rows], with NaN for missing cells: numbers, or booleans
+// or dates, as the server infers for a target. InvalidArgument if there is no such column, or if a
+// cell is not a number.
 absl::StatusOr<std::vector<double>> NumberColumn(const CsvTable& csv, const std::string& name,
                                                  const MissingMarks& missing);
 

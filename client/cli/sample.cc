@@ -95,8 +95,8 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   SampleOptions options = ToOptions(arguments);
   options.expected_source = SourceOf(rows.context);
   if (arguments.validate_only) {
-    const absl::StatusOr<v1::SampleSummary> summary = client->ValidateSample(
-        arguments.rows.context, rows.features, options, environment->call());
+    const absl::StatusOr<v1::SampleSummary> summary =
+        client->ValidateSample(arguments.rows.context, rows.features, options, environment->call());
     RETURN_IF_ERROR(WithLine(summary.status(), arguments.rows.file, rows));
     NoteWarnings(summary->warnings(), *environment);
     return WriteEstimate(summary->estimate(), *environment);

@@ -12,9 +12,7 @@ std::string HintFor(const v1::Warning& warning) {
     case v1::Warning::REASON_LEADING_ZEROS:
       return absl::StrCat("use --categorical=", column);
     case v1::Warning::REASON_MIXED_TYPES:
-      return absl::StrCat("list the texts of missing cells with --missing=TEXT,..., or use "
-                          "--categorical=",
-                          column);
+      return absl::StrCat("use --missing=TEXT,... for missing cells, or --categorical=", column);
     case v1::Warning::REASON_ALL_DISTINCT:
     case v1::Warning::REASON_LARGE_INTEGERS:
       return absl::StrCat("use --drop=", column);

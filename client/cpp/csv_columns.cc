@@ -25,8 +25,7 @@ absl::Status CheckTypes(const CsvTable& csv, const ColumnOptions& options, const
   }
   for (const std::string& name : options.categorical) {
     if (!numeric.contains(name)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the type of column '", name, "' is set twice"));
+    return absl::InvalidArgumentError(absl::StrCat("the type of column '", name, "' is set twice"));
   }
   return absl::OkStatus();
 }

@@ -142,4 +142,11 @@ absl::Status DataFrame::Add(DataColumn column) {
   return absl::OkStatus();
 }
 
+void DataFrame::Remove(absl::Span<const std::string> names) {
+  const absl::flat_hash_set<absl::string_view> removed(names.begin(), names.end());
+  std::erase_if(columns_, [&](const DataColumn& column) { return removed.contains(column.name); });
+  index_of_.clear();
+  for (size_t i = 0; i < columns_.size(); ++i) index_of_.emplace(columns_[i].name, i);
+}
+
 }  // namespace chorale::client

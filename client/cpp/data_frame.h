@@ -10,11 +10,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace chorale::client {
 
-// kStrings: the server infers whether the column is numeric or categorical, and parses the strings of
-// query rows by the context's column.
+// kStrings: the server infers whether the column is numeric or categorical, and parses the strings
+// of query rows by the context's column.
 enum class ColumnKind { kNumeric, kCategorical, kStrings };
 
 // The meaning of the numbers of a column.
@@ -66,6 +67,8 @@ class DataFrame {
   int64_t row_count() const { return columns_.empty() ? 0 : columns_.front().row_count(); }
   // The column with this name, or null. The frame owns it.
   const DataColumn* Find(absl::string_view name) const;
+  // Removes the columns with these names. Ignores unknown names.
+  void Remove(absl::Span<const std::string> names);
 
  private:
   absl::Status Add(DataColumn column);

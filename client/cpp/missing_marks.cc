@@ -26,8 +26,7 @@ MissingMarks::MissingMarks(const std::vector<std::string>& marks) {
 
 bool MissingMarks::MatchesOwn(absl::string_view cell) const {
   if (cell.empty() || own_.contains(cell)) return true;
-  return !own_numbers_.empty() && IsPlainNumber(cell) &&
-         own_numbers_.contains(*ParseNumber(cell));
+  return !own_numbers_.empty() && IsPlainNumber(cell) && own_numbers_.contains(*ParseNumber(cell));
 }
 
 bool MissingMarks::Matches(absl::string_view cell) const {

@@ -11,8 +11,8 @@ namespace chorale::client {
 // Returns the text as a single word of a command, quoted if the shell would change it.
 std::string ShellWord(absl::string_view text);
 
-// Returns the text as the value of a list option: as a cell of CSV, quoted if the shell would change
-// it.
+// Returns the text as the value of a list option: as a cell of CSV, quoted if the shell would
+// change it.
 std::string AsOptionValue(absl::string_view text);
 
 }  // namespace chorale::client

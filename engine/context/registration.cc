@@ -78,8 +78,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   for (const Column& column : dataset.features.columns) record.columns.push_back(Describe(column));
   record.feature_count = static_cast<int64_t>(record.columns.size());
   for (size_t i = 0; i < record.columns.size(); ++i) {
-    record.columns[i].calendar =
-        registration.transform.calendar_features(static_cast<int64_t>(i));
+    record.columns[i].calendar = registration.transform.calendar_features(static_cast<int64_t>(i));
   }
   AddNotes(registration.transform.context_notes(), &record);
   if (registration.transform.sought_season()) {

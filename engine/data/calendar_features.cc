@@ -6,12 +6,12 @@
 #include <limits>
 
 #include "absl/time/civil_time.h"
+#include "engine/data/month_count.h"
 
 namespace chorale {
 namespace {
 
 constexpr int64_t kFewestDates = 16;
-constexpr double kFarthestDay = 1e8;
 constexpr double kDaysForWeekday = 14;
 constexpr double kDaysForHour = 2;
 constexpr double kDaysForDayOfMonth = 60;
@@ -19,10 +19,6 @@ constexpr double kDaysForMonth = 180;
 constexpr double kDaysWithSeason = 400;
 
 constexpr absl::string_view kNames[] = {"weekday", "hour", "day_of_month", "month"};
-
-absl::CivilDay DayOf(double date) {
-  return absl::CivilDay(1970, 1, 1) + static_cast<int64_t>(std::floor(date));
-}
 
 // Whether the period of a season is a multiple of `days`.
 bool IsMultiple(const std::optional<Season>& season, double days) {
@@ -48,7 +44,7 @@ std::optional<CalendarFeature> CalendarFeatureFromName(absl::string_view name) {
 }
 
 double CalendarValue(CalendarFeature feature, double date) {
-  if (!(std::abs(date) <= kFarthestDay)) return std::numeric_limits<double>::quiet_NaN();
+  if (!(std::abs(date) <= kFarthestDate)) return std::numeric_limits<double>::quiet_NaN();
   switch (feature) {
     case CalendarFeature::kWeekday:
       return static_cast<double>(static_cast<int>(absl::GetWeekday(DayOf(date))));
@@ -78,7 +74,7 @@ std::vector<CalendarFeature> CalendarFeaturesOf(const Column& column,
   int64_t count = 0;
   bool has_times = false;
   for (const double date : column.numbers) {
-    if (!(std::abs(date) <= kFarthestDay)) continue;
+    if (!(std::abs(date) <= kFarthestDate)) continue;
     first = std::min(first, date);
     last = std::max(last, date);
     has_times |= date != std::floor(date);

@@ -267,7 +267,8 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
   target_note_.snapped_to = target_support_.description();
   for (size_t row = 0; row < context.y.size(); ++row) {
     if (!std::isfinite(ContextToModel(context.y[row]))) {
-      return ScaledTooLarge(kContextTable, context.target, static_cast<int64_t>(row), context.y[row]);
+      return ScaledTooLarge(kContextTable, context.target, static_cast<int64_t>(row),
+                            context.y[row]);
     }
     if (!target_bound_.Contains(context.y[row])) ++target_note_.clipped_targets;
   }

@@ -69,7 +69,7 @@ struct FeatureMatrix {
 // if FindSeason (engine/data/season.h) finds a season in the user's numbers, the dataset allows it,
 // and the model accepts another column. It contains the Season::Phase of each row, fitted on the
 // phases of the context and scaled like any other column. If the running index of a row is missing,
-// its phase is missing. After it come the calendar features of each column of dates
+// its phase is missing. Before it come the calendar features of each column of dates
 // (engine/data/calendar_features.h), as far as the model accepts them, scaled like other columns
 // and without those that are constant.
 //

@@ -118,8 +118,7 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
   matrix.rows = table.rows();
   const int64_t kept =
       absl::c_count_if(columns_, [](const ColumnTransform& column) { return !column.left_out; });
-  const int64_t added =
-      (season_.has_value() ? 1 : 0) + static_cast<int64_t>(calendar_.size());
+  const int64_t added = (season_.has_value() ? 1 : 0) + static_cast<int64_t>(calendar_.size());
   matrix.features = std::max<int64_t>(kept + added, 1);  // row encoders need at least one
   matrix.x.resize(static_cast<size_t>(matrix.rows * matrix.features));
   int64_t feature = 0;
@@ -138,15 +137,14 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
     }
     if (notes != nullptr && !note.empty()) notes->push_back(std::move(note));
   }
-  if (season_.has_value()) {
-    const Column phases = PhasesOf(matched[season_->season.column], season_->season);
-    ColumnNote of_phase;  // unused: the warnings of the running index suffice
-    RETURN_IF_ERROR(ApplyNumbers(season_->phase, phases, feature++, &matrix, &of_phase));
-  }
+  ColumnNote unused;  // the warnings of the column of dates or the running index suffice
   for (const CalendarTransform& calendar : calendar_) {
     const Column values = CalendarColumn(matched[calendar.column], calendar.feature);
-    ColumnNote of_values;  // unused, likewise
-    RETURN_IF_ERROR(ApplyNumbers(calendar.values, values, feature++, &matrix, &of_values));
+    RETURN_IF_ERROR(ApplyNumbers(calendar.values, values, feature++, &matrix, &unused));
+  }
+  if (season_.has_value()) {
+    const Column phases = PhasesOf(matched[season_->season.column], season_->season);
+    RETURN_IF_ERROR(ApplyNumbers(season_->phase, phases, feature, &matrix, &unused));
   }
   return matrix;
 }

@@ -10,11 +10,8 @@ namespace chorale {
 namespace {
 
 constexpr int kLastDay = 31;
-constexpr int kMostSameDay = 28;   // every month has this day
-constexpr double kFarthest = 1e8;  // days from 1970
+constexpr int kMostSameDay = 28;  // every month has this day
 constexpr absl::CivilDay kFirstDate(1970, 1, 1);
-
-absl::CivilDay DayOf(double date) { return kFirstDate + static_cast<int64_t>(std::floor(date)); }
 
 absl::CivilDay LastDayOf(absl::CivilMonth month) { return absl::CivilDay(month + 1) - 1; }
 
@@ -27,10 +24,12 @@ double StartOf(absl::CivilMonth month, int day) {
 
 }  // namespace
 
+absl::CivilDay DayOf(double date) { return kFirstDate + static_cast<int64_t>(std::floor(date)); }
+
 std::optional<MonthCount> MonthCount::Of(const Column& column) {
   if (column.meaning != Meaning::kDate || column.numbers.empty()) return std::nullopt;
   const auto is_day = [](double date) {
-    return std::abs(date) <= kFarthest && date == std::floor(date);
+    return std::abs(date) <= kFarthestDate && date == std::floor(date);
   };
   if (!absl::c_all_of(column.numbers, is_day)) return std::nullopt;
   const int first = DayOf(column.numbers.front()).day();
@@ -47,7 +46,7 @@ std::optional<MonthCount> MonthCount::Of(const Column& column) {
 }
 
 double MonthCount::At(double date) const {
-  if (!(std::abs(date) <= kFarthest)) return std::numeric_limits<double>::quiet_NaN();
+  if (!(std::abs(date) <= kFarthestDate)) return std::numeric_limits<double>::quiet_NaN();
   absl::CivilMonth month(DayOf(date));
   if (date < StartOf(month, day_)) --month;
   const double start = StartOf(month, day_);

@@ -6,9 +6,16 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/time/civil_time.h"
 #include "engine/data/table.h"
 
 namespace chorale {
+
+// The farthest dates of the calendar, in days from 1970-01-01.
+inline constexpr double kFarthestDate = 1e8;
+
+// The day of a date in days since 1970-01-01. REQUIRES: abs(date) <= kFarthestDate.
+absl::CivilDay DayOf(double date);
 
 // Immutable. Uses the formula of models/research/training/prior/month_count.py.
 class MonthCount {
@@ -18,8 +25,8 @@ class MonthCount {
   static std::optional<MonthCount> Of(const Column& column);
 
   // Months from this day of January 1970 to a date in days since 1970-01-01: an integer for the
-  // same day of any month, and linear in days in between. NaN if the date is NaN or more than 1e8
-  // days from 1970.
+  // same day of any month, and linear in days in between. NaN if the date is NaN or beyond
+  // kFarthestDate.
   double At(double date) const;
 
  private:

@@ -15,9 +15,9 @@ namespace chorale {
 //   [{"name": "age", "type": "numeric", "categories": 0, "missing": 3, "outside_bulk": 1,
 //     "left_out": false, "meaning": "date"}, ...]
 // "meaning" is absent for plain numbers and categories. A column with a season also has
-// "season_steps", and a column of dates "calendar", the names of its calendar features; the first column may also have "far_targets" and "season_transform" of the
-// record. Earlier versions ignore unknown keys. Returns InvalidArgument if a name is not valid
-// UTF-8.
+// "season_steps", and a column of dates "calendar", the names of its calendar features; the first
+// column may also have "far_targets" and "season_transform" of the record. Earlier versions ignore
+// unknown keys. Returns InvalidArgument if a name is not valid UTF-8.
 absl::StatusOr<std::string> ColumnsToJson(const ContextRecord& record);
 
 // Fills `columns`, `clipped_targets` and `season_transform` of the record. Members after "missing"

@@ -226,8 +226,10 @@ absl::Status DatasetAssembler::Append(const Column& chunk, size_t index) {
     }
   }
   if (bytes_ > limits_.max_dataset_bytes) {
-    return LimitExceeded("rows", absl::StrCat("take more than ", limits_.max_dataset_bytes,
-                                              " bytes over all messages, the limit"));
+    return LimitExceeded("rows", absl::StrCat("take ", bytes_,
+                                              " bytes over all messages; the limit "
+                                              "is ",
+                                              limits_.max_dataset_bytes));
   }
   return absl::OkStatus();
 }
@@ -237,10 +239,11 @@ absl::Status DatasetAssembler::CheckCategories(size_t index) const {
   if (static_cast<int64_t>(column.categories.size()) <= limits_.max_categories) {
     return absl::OkStatus();
   }
-  return LimitExceeded(ColumnPath(index),
-                       absl::StrCat("has more than ", limits_.max_categories,
-                                    " categories over all messages, the limit (column ",
-                                    QuoteName(column.name), ")"));
+  return LimitExceeded(
+      ColumnPath(index),
+      absl::StrCat("has ", column.categories.size(),
+                   " or more categories over all messages; the limit is ", limits_.max_categories,
+                   " (column ", QuoteName(column.name), ")"));
 }
 
 absl::Status DatasetAssembler::InferTypes() {

@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "chorale/v1/chorale.pb.h"
-#include "engine/store/context_query.h"
+#include "engine/api/request.h"
 
 namespace chorale {
 

@@ -163,12 +163,5 @@ TEST(DateTextTest, NumbersLikeMonths) {
   }
 }
 
-TEST(DateTextTest, WritesDays) {
-  EXPECT_EQ(FormatDate(0), "1970-01-01");
-  EXPECT_EQ(FormatDate(15340.75), "2012-01-01");
-  EXPECT_EQ(FormatDate(-0.25), "1969-12-31");
-  EXPECT_EQ(FormatDate(1e300), "1e+300");
-}
-
 }  // namespace
 }  // namespace chorale

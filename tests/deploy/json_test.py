@@ -282,7 +282,7 @@ class ServersTest(TestCase):
                 found_status, found = self.error('POST', self.path(verb, one), body)
                 self.assertEqual((found_status, found), (http_status, expected))
         _, found = self.error('POST', self.path('sample'), {**sample, 'pathCount': 0})
-        self.assertIn('BadRequest', found.details[0].type_url)
+        self.assertIn('BadRequest', str(found.details))
 
     def test_malformed_requests(self):
         for status, code, method, path, body in (
@@ -310,7 +310,7 @@ class ServersTest(TestCase):
         # The message that it becomes, of 8 bytes for 2 characters: nothing that a retry would help.
         status, error = self.error('POST', self.path('predict'), body(3 * MIB, '0'))
         self.assertIn(status, (413, 429))
-        self.assertEqual((error.code, len(error.details)), (8, 0), error)
+        self.assertEqual((error.code, 'RetryInfo' in str(error)), (8, False), error)
         # 4 MiB are read.
         status, error = self.error('POST', self.path('predict'),
                                    body(4 * MIB, '0.12345678901234567'))

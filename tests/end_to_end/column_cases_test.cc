@@ -1,5 +1,5 @@
-// The cases of tests/client/column_cases.json are one content in every form: as strings in JSON, in a
-// file and as typed values.
+// The cases of tests/client/column_cases.json are one content in every form: as strings in JSON, in
+// a file and as typed values.
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
@@ -41,10 +41,10 @@ v1::Column TypedColumn(const Json& expected, const Json& cells) {
   v1::Column column;
   if (expected["kind"] == "numeric") {
     const std::string meaning = expected["meaning"];
-    column.mutable_numeric()->set_meaning(
-        meaning == "date"      ? v1::NumericValues::MEANING_DATE
-        : meaning == "boolean" ? v1::NumericValues::MEANING_BOOLEAN
-                               : v1::NumericValues::MEANING_UNSPECIFIED);
+    column.mutable_numeric()->set_meaning(meaning == "date" ? v1::NumericValues::MEANING_DATE
+                                          : meaning == "boolean"
+                                              ? v1::NumericValues::MEANING_BOOLEAN
+                                              : v1::NumericValues::MEANING_UNSPECIFIED);
     for (const Json& value : expected["values"]) {
       column.mutable_numeric()->add_values(
           value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>());
@@ -54,8 +54,8 @@ v1::Column TypedColumn(const Json& expected, const Json& cells) {
   const std::vector<std::string> categories = expected["categories"];
   column.mutable_categorical()->mutable_categories()->Add(categories.begin(), categories.end());
   for (const Json& cell : cells) {
-    const auto found = cell.is_null() ? categories.end()
-                                      : std::find(categories.begin(), categories.end(), cell);
+    const auto found =
+        cell.is_null() ? categories.end() : std::find(categories.begin(), categories.end(), cell);
     column.mutable_categorical()->add_codes(
         found == categories.end() ? -1 : static_cast<int32_t>(found - categories.begin()));
   }
@@ -127,13 +127,15 @@ TEST_F(ColumnFormsTest, EqualNumbersAreOneCategoryInEveryForm) {
     for (const char* text : {"3", three, "x"}) column.mutable_strings()->add_values(text);
     const auto reply = client_->Register("three", CaseTable(column, 3), "y");
     ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-    const client::ProgramResult result = Chorale(
-        {"register", File("three.csv", absl::StrCat("value,y\n3,0\n", three, ",1\nx,4\n")),
-         "--target=y", "--name=three", "--validate-only", "--format=json"});
+    const client::ProgramResult result =
+        Chorale({"register", File("three.csv", absl::StrCat("value,y\n3,0\n", three, ",1\nx,4\n")),
+                 "--target=y", "--name=three", "--validate-only", "--format=json"});
     digests.push_back(reply.value.context().digest());
     EXPECT_EQ(Json::parse(result.out)["digest"], digests.back()) << result.err;
-    EXPECT_THAT(result.err, AllOf(HasSubstr("1 of its 3 cells is not a number"),
-                                  HasSubstr("--missing=TEXT,..., or use --categorical=value")));
+    EXPECT_THAT(
+        result.err,
+        AllOf(HasSubstr("1 of its 3 cells is not a number"),
+              HasSubstr("use --missing=TEXT,... for missing cells, or --categorical=value")));
   }
   EXPECT_EQ(digests[0], digests[1]);
 }

@@ -21,8 +21,7 @@ class ColumnFormsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     data_ = new TempFolder();
-    server_ = ServerProcess::Start(
-                  {.models = {DefaultModelFolder()}, .data_dir = data_->path()})
+    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}, .data_dir = data_->path()})
                   .release();
   }
   static void TearDownTestSuite() {

@@ -219,11 +219,12 @@ TEST_F(ColumnFormsTest, ACellOfAFileThatIsNoValueIsNamedByItsLine) {
            std::pair{"02.01.2012,true,1,north",
                      "is \"02.01.2012\", but the context's column requires a date"},
            {"2012-01-02,maybe,1,north", "is \"maybe\", but the context's column requires a word"},
-           {"2012-01-02,true,many,north", "is \"many\", but the context's column requires a finite"},
+           {"2012-01-02,true,many,north",
+            "is \"many\", but the context's column requires a finite"},
        }) {
-    const client::ProgramResult result = Chorale(
-        {"predict", "lines",
-         File("bad.csv", absl::StrCat(header, "15340,yes,3.0,north\n", line, "\n"))});
+    const client::ProgramResult result =
+        Chorale({"predict", "lines",
+                 File("bad.csv", absl::StrCat(header, "15340,yes,3.0,north\n", line, "\n"))});
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, AllOf(HasSubstr("bad.csv: line 3: "), HasSubstr(error)));
   }

@@ -1,5 +1,5 @@
-// Tables of users: a corrupt cell, uninformative columns, unknown values, one seed for two tables, a
-// table that is replaced. The default model's results remain right, and changes are reported.
+// Tables of users: a corrupt cell, uninformative columns, unknown values, one seed for two tables,
+// a table that is replaced. The default model's results remain right, and changes are reported.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

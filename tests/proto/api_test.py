@@ -2,7 +2,7 @@
 """Tests the form of the public API by buf, and that a change of it breaks no client.
 
 Usage: api_test.py (in an environment with tests/client/python/stubs_requirements.txt)
-       api_test.py --update   writes proto/chorale/v1/released.binpb, when v1 may change
+       api_test.py --update   writes proto/chorale/v1/released.binpb, after a release with additions
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import unittest
 
 PROTO = pathlib.Path(__file__).resolve().parents[2] / 'proto'
 API = 'chorale/v1/chorale.proto'
-# The messages and methods of the last release, without comments. buf compares the API with them.
+# The messages and methods that are frozen, without comments. buf compares the API with them.
 RELEASED = PROTO / 'chorale/v1/released.binpb'
 BUF = pathlib.Path(sys.executable).parent / 'buf'
 

@@ -67,9 +67,11 @@ TEST_F(CommandLineTest, SeasonsAreShownAndCanBeForbidden) {
   const std::vector<std::string> sought = {"register", Path("sales.csv"), "--target=y",
                                            "--format=table"};
   EXPECT_THAT(Good(sought).out, HasSubstr(line));
-  EXPECT_THAT(Good({"show", "sales", "--format=table"}).out, HasSubstr(line));
+  const std::string table = Good({"show", "sales", "--format=table"}).out;
+  EXPECT_THAT(table, HasSubstr(line + "calendar features of month: weekday, month\n"));
   const auto shown = nlohmann::json::parse(Good({"show", "sales", "--format=json"}).out);
   EXPECT_EQ(shown.at("features").at(0).at("season_steps"), 12);
+  EXPECT_THAT(shown.at("features").at(0).at("calendar"), ElementsAre("weekday", "month"));
   std::vector<std::string> forbidden = sought;
   forbidden.insert(forbidden.end(), {"--no-seasons", "--name=alone"});
   EXPECT_THAT(Good(forbidden).out, Not(HasSubstr("season")));
@@ -87,9 +89,8 @@ TEST_F(CommandLineTest, RegisterFailures) {
                 "--drop: no column 'x'");
   ExpectFailure({"register", Path("houses.csv"), "--target", "price", "--numeric", "note"}, 2,
                 "line 2, column 'note': 'x' is not a finite number");
-  ExpectFailure(
-      {"register", Path("houses.csv"), "--target", "price", "--categorical", "price"}, 2,
-      "'price' is categorical, but a target must be numeric");
+  ExpectFailure({"register", Path("houses.csv"), "--target", "price", "--categorical", "price"}, 2,
+                "'price' is categorical, but a target must be numeric");
   Write("gap.csv", "x,y\n1,2\n3,\n5,NULL\n");
   ExpectFailure(
       {"register", Path("gap.csv"), "--target", "y"}, 2,

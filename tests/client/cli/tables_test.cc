@@ -22,8 +22,9 @@ constexpr char kComposed[] = "Gr\u00F6\u00DFe";
 constexpr char kDecomposed[] = "Gro\u0308\u00DFe";
 
 TEST_F(TablesTest, MarksOfMissingCells) {
-  EXPECT_THAT(Register("age,y\n30,1\nNULL,2\n40,3\n\\N,4\n"),
-              AllOf(HasSubstr("age      numeric  -                 2"), Not(HasSubstr("chorale:"))));
+  EXPECT_THAT(
+      Register("age,y\n30,1\nNULL,2\n40,3\n\\N,4\n"),
+      AllOf(HasSubstr("age      numeric  -                 2"), Not(HasSubstr("chorale:"))));
   EXPECT_THAT(Registered(0).strings().values(), ElementsAre("30", "", "40", ""));
   Predict("age\n\\N\nn/a\n35\n-\n");
   EXPECT_THAT(Asked(0).strings().values(), ElementsAre("", "", "35", "-"));
@@ -56,10 +57,9 @@ TEST_F(TablesTest, ATextThatIsTooLongToRegisterIsNamed) {
   const std::string text(300, 'x');
   EXPECT_THAT(
       RegisterError(absl::StrCat("note,y\na,1\n", text, ",2\n")),
-      AllOf(
-          HasSubstr("t.csv: line 3, column 'note': 'xxx"),
-          HasSubstr(
-              "has 300 bytes; the limit for a text is 256; drop the column with --drop=note")));
+      AllOf(HasSubstr("t.csv: line 3, column 'note': 'xxx"),
+            HasSubstr(
+                "has 300 bytes; the limit for a text is 256; drop the column with --drop=note")));
   EXPECT_THAT(RegisterError(absl::StrCat("a,", text, ",y\n1,2,3\n")),
               HasSubstr("the header: the name 'xxx"));
   Register(absl::StrCat("note,x,y\na,5,1\n", text, ",6,2\n"), {"--drop=note"});

@@ -62,9 +62,10 @@ TEST_F(TablesTest, CellsThatTheServerRejectsAreNamedByTheirLine) {
   const grpc::Status bad = WithBadField("rows.columns[\"size\"].strings.values[1]: is \"large\"",
                                         "rows.columns[\"size\"].strings.values[1]", "is \"large\"");
   Write("bad.csv", "size,zip,price\n1,01,3\n\nlarge,02,4\n");
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"predict"}, {"sample"}, {"sample", "--validate-only"},
-        {"log-density"}}) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"predict"},
+                                                  {"sample"},
+                                                  {"sample", "--validate-only"},
+                                                  {"log-density"}}) {
     server_.service().FailNext({grpc::Status::OK, bad});
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.begin() + 1, {"houses", Path("bad.csv")});

@@ -83,8 +83,9 @@ TEST(ReadColumnsTest, DefaultMarksOfMissingCells) {
 TEST(ReadColumnsTest, MarksOfTheUser) {
   ColumnOptions options;
   options.missing = {"-999", "unknown", "007"};
-  EXPECT_THAT(Read("n\n-999.0\n-9.99e2\nNA\nunknown\nUnknown\n7\n007\n", options).columns()[0].strings,
-              ElementsAre("", "", "", "", "Unknown", "7", ""));
+  EXPECT_THAT(
+      Read("n\n-999.0\n-9.99e2\nNA\nunknown\nUnknown\n7\n007\n", options).columns()[0].strings,
+      ElementsAre("", "", "", "", "Unknown", "7", ""));
   options.missing = {"", "x"};
   EXPECT_THAT(Read("c\nx\nNA\n\"\"\nNone\n", options).columns()[0].strings,
               ElementsAre("", "NA", "", "None"));

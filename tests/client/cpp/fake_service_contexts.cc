@@ -112,6 +112,10 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
       Summarize(stored.chunks, column.name(), feature);
       const bool sought = spec.seasons() != v1::ContextSpec::SEASONS_OFF;
       if (sought && column.name() == "month") feature->set_season_steps(12);
+      if (column.name() == "month") {
+        feature->add_calendar_features(v1::ColumnSummary::CALENDAR_FEATURE_WEEKDAY);
+        feature->add_calendar_features(v1::ColumnSummary::CALENDAR_FEATURE_MONTH);
+      }
     }
   }
   context.set_feature_count(context.features_size());

@@ -56,9 +56,9 @@ TEST(EncodeRowsTest, TextsThatNoContextCanHoldAreCutWhenLookedUp) {
   DataFrame frame;
   ASSERT_TRUE(frame.AddCategorical("c", cells).ok());
   ASSERT_TRUE(frame.AddStrings("s", cells).ok());
-  EXPECT_THAT(EncodeTable(frame, TableUse::kLookUp).columns(1).strings().values(),
-              ElementsAre(most, beyond, beyond, std::string(kMaxTextBytes + 1, 'q'),
-                          most + "\u00F6", ""));
+  EXPECT_THAT(
+      EncodeTable(frame, TableUse::kLookUp).columns(1).strings().values(),
+      ElementsAre(most, beyond, beyond, std::string(kMaxTextBytes + 1, 'q'), most + "\u00F6", ""));
   const v1::CategoricalValues looked_up =
       EncodeTable(frame, TableUse::kLookUp).columns(0).categorical();
   EXPECT_THAT(looked_up.categories(),

@@ -163,8 +163,9 @@ def test_an_older_client_with_a_newer_server(
 def test_a_newer_client_with_an_older_server(
     older_server: str, real: chorale_client.Client
 ) -> None:
+    texts = ["species", "island", "sex"]  # the last release has no columns of strings
     with chorale_client.connect(older_server) as client:
-        context = client.register(PENGUINS, target=TARGET)
+        context = client.register(PENGUINS.astype(dict.fromkeys(texts, "category")), target=TARGET)
         assert context.digest == real.register(PENGUINS, target=TARGET).digest
         newer = real.context(context.name)
         np.testing.assert_array_equal(

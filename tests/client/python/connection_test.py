@@ -13,6 +13,7 @@ from typing import Any
 
 import chorale_client
 import grpc
+import pandas as pd
 import pytest
 from chorale_client import _channel
 from chorale_client._v1 import chorale_pb2 as pb
@@ -161,10 +162,7 @@ def test_seasons_are_sought_unless_the_caller_says_no(
     assert feature.season_steps == 12
     client.register({"month": [1, 2], "y": [3, 4]}, target="y", seasons=False)
     sent = [messages[0].spec.seasons for messages in fake.requests("RegisterContext")]
-    assert sent == [
-        pb.ContextSpec.SEASONS_UNSPECIFIED,
-        pb.ContextSpec.SEASONS_OFF,
-    ]
+    assert sent == [pb.ContextSpec.SEASONS_UNSPECIFIED, pb.ContextSpec.SEASONS_OFF]
 
 
 def test_rows_without_a_target_are_dropped_on_request(
@@ -230,7 +228,7 @@ def test_names_follow_from_the_content(fake: FakeChorale, client: chorale_client
 def test_a_target_that_cannot_be_one_is_refused_before_anything_is_sent(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:
-    table = {"price": [1.0, 2.0], "town": ["a", "b"], "gap": [1.0, None]}
+    table = {"price": [1.0, 2.0], "town": pd.Categorical(["a", "b"]), "gap": [1.0, None]}
     for target, message in {
         "Prices": "no column 'Prices'; did you mean 'price'",
         "town": "is categorical",

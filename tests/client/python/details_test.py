@@ -61,7 +61,11 @@ def test_details_are_properties(fake: FakeChorale, client: chorale_client.Client
     message.last_use_time.FromDatetime(NOON)
     fake.context()
     context = client.context("houses")
-    assert (context.description, context.labels, context.etag) == ("Prices", {"team": "a"}, "e1")
+    assert (context.description, context.labels, context.etag) == (
+        "Prices",
+        {"team": "a"},
+        "e1",
+    )
     assert context.updated == context.last_used == NOON
     assert context.expires == NOON + datetime.timedelta(days=1)
     other = client.context("houses")
@@ -69,9 +73,7 @@ def test_details_are_properties(fake: FakeChorale, client: chorale_client.Client
     assert other.expires is other.last_used is None
 
 
-def test_lists_have_a_filter_and_an_order(
-    fake: FakeChorale, client: chorale_client.Client
-) -> None:
+def test_lists_have_a_filter_and_an_order(fake: FakeChorale, client: chorale_client.Client) -> None:
     for token in ("t", ""):
         fake.answers["ListContexts"].append(pb.ListContextsResponse(next_page_token=token))
     assert client.contexts(filter="row_count > 1", order_by="name desc") == []

@@ -7,7 +7,7 @@ import pickle
 import chorale_client
 import grpc
 import pytest
-from chorale_client._errors import from_rpc
+from chorale_client._errors import count_rows_from, from_rpc
 from fake_chorale import Failure, FakeChorale
 
 Code = grpc.StatusCode
@@ -119,6 +119,7 @@ def test_messages_that_are_too_large_are_sent_once(fake: FakeChorale) -> None:
     ("refusal", "way_out"),
     [
         ('has 6000 categories; the limit is 4096 (column "id")', "drop the column if it contains"),
+        ("has 4099 or more categories over all messages; the limit is 4096", "drop the column if"),
         ("has 150 feature columns; the model takes 100", "drop the least informative"),
         ("has 1025 feature columns; the limit is 1024", "drop the least informative"),
     ],
@@ -150,3 +151,11 @@ def test_errors_travel_between_processes() -> None:
     )
     warning = chorale_client.DataWarning("m", "DROPPED_COLUMN", "x", 3)
     assert pickle.loads(pickle.dumps(warning)).__dict__ == warning.__dict__
+
+
+def test_rows_of_an_error_about_a_part_are_those_of_the_table() -> None:
+    field = 'rows.columns["x.values[1]"].strings.values[3]'
+    error = chorale_client.InvalidArgumentError(f"{field}: is bad", fields=[field])
+    count_rows_from(error, 1024)
+    assert "strings.values[1027]: is bad" in str(error)
+    assert error.field == 'rows.columns["x.values[1]"].strings.values[1027]'

@@ -151,6 +151,23 @@ def test_a_meaning_of_a_newer_server_is_number() -> None:
     assert chorale_client.Feature.of(summary).meaning == "number"
 
 
+def test_calendar_features_have_names() -> None:
+    summary = pb.ColumnSummary(name="x", type=pb.ColumnSummary.TYPE_NUMERIC)
+    assert chorale_client.Feature.of(summary).calendar == ()
+    summary.calendar_features.extend(
+        [
+            pb.ColumnSummary.CALENDAR_FEATURE_UNSPECIFIED,
+            pb.ColumnSummary.CALENDAR_FEATURE_WEEKDAY,
+            pb.ColumnSummary.CALENDAR_FEATURE_HOUR,
+            pb.ColumnSummary.CALENDAR_FEATURE_DAY_OF_MONTH,
+            pb.ColumnSummary.CALENDAR_FEATURE_MONTH,
+        ]
+    )
+    summary.MergeFromString(b"\x48\x63")  # the field 9, with a value of a newer server
+    names = ("weekday", "hour", "day_of_month", "month")
+    assert chorale_client.Feature.of(summary).calendar == names
+
+
 def test_values_and_targets_of_calls_go_by_label(
     fake: FakeChorale, client: chorale_client.Client
 ) -> None:

@@ -8,23 +8,30 @@ import chorale_client
 import numpy as np
 import pytest
 from chorale_client import _requests
+from chorale_client._columns import CategoricalColumn, StringColumn
 from chorale_client._models_and_contexts import Source
 from chorale_client._tables import read_table
 
 
 def test_a_message_has_the_categories_that_its_rows_have() -> None:
-    table = read_table({"t": ["a", "b", None, "c", "b"], "n": [1.0, np.nan, 3.0, 4.0, 5.0]})
+    texts = ["a", "b", None, "c", "b"]
+    table = read_table(
+        {"t": texts, "n": [1.0, np.nan, 3.0, 4.0, 5.0], "s": texts}, types={"t": "categorical"}
+    )
     message = _requests.encode_table(table, 1, 5)
-    town, number = message.columns
+    town, number, string = message.columns
     assert list(town.categorical.categories) == ["b", "c"]
     assert list(town.categorical.codes) == [0, -1, 1, 0]
     assert np.array_equal(number.numeric.values, [np.nan, 3.0, 4.0, 5.0], equal_nan=True)
+    assert list(string.strings.values) == ["b", "", "c", "b"]
 
 
 def test_pieces_cover_all_rows_and_keep_below_the_limits() -> None:
     rng = np.random.default_rng(0)
     texts = [f"{i:030d}" for i in rng.integers(0, 400, 3000)]
-    table = read_table({"t": texts, "n": rng.normal(size=3000), "u": ["u"] * 3000})
+    table = read_table(
+        {"t": texts, "n": rng.normal(size=3000), "u": ["u"] * 3000}, types={"t": "categorical"}
+    )
     for max_bytes, max_rows in ((2000, 10**9), (10**9, 700), (1, 10**9)):
         pieces = list(_requests.split_rows(table, max_bytes, max_rows))
         assert [start for start, _ in pieces] == [0, *(end for _, end in pieces[:-1])]
@@ -38,11 +45,22 @@ def test_pieces_cover_all_rows_and_keep_below_the_limits() -> None:
 
 def test_long_texts_are_cut_where_no_context_can_have_them() -> None:
     long = "x" * 300
-    table = _requests.cut_texts(read_table({"t": [long + "a", long + "b", "short", None]}))
-    column = table.columns["t"]
-    assert isinstance(column, chorale_client._columns.CategoricalColumn)
+    cells = [long + "a", long + "b", "short", None]
+    given = read_table({"t": cells, "s": cells}, types={"t": "categorical"})
+    table = _requests.cut_texts(given)
+    column, strings = table.columns.values()
+    assert isinstance(column, CategoricalColumn)
     assert column.categories == ["x" * 257, "short"]
     assert column.codes.tolist() == [0, 0, 1, -1]
+    assert isinstance(strings, StringColumn)
+    assert strings.strings == ["x" * 257, "x" * 257, "short", ""]
+
+
+def test_strings_of_a_target_may_be_numbers() -> None:
+    table = read_table({"y": ["1", " "]})
+    _requests.check_target(table, "y", "drop")
+    with pytest.raises(chorale_client.InvalidArgumentError, match="has 1 missing cells"):
+        _requests.check_target(table, "y", "reject")
 
 
 def request(**more: Any) -> Any:

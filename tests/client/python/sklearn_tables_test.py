@@ -80,7 +80,7 @@ def test_class_labels_are_refused_with_the_reason(table: Table) -> None:
 
 def test_one_line_of_warnings_at_fit(table: Table) -> None:
     X, y = table  # noqa: N806
-    frame = pd.DataFrame({"x": X[:, 0], "c": 1.0, "d": 2.0, "n": [f"{v:.2f}" for v in X[:, 1]]})
+    frame = pd.DataFrame({"x": X[:, 0], "c": 1.0, "d": 2.0, "n": [f"{v:.2f}%" for v in X[:, 1]]})
     with pytest.warns(chorale_client.DataWarning) as found:
         ChoraleRegressor().fit(frame, y)
     (warning,) = (w.message for w in found)

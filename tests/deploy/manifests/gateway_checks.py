@@ -12,6 +12,7 @@ from manifests.sources import Sources
 
 CONTEXT_HEADER = 'chorale-context'
 JSON_PATH_HEADER = 'x-envoy-original-path'
+JSON_BODY_HEADER = 'x-envoy-chorale-context'
 # Places on the ring for each replica, as deploy/move_contexts.py and deploy/envoy reckon.
 PLACES = 1024
 # What may differ from deploy/envoy/servers.yaml.
@@ -146,8 +147,9 @@ def routes(build: Build, sources: Sources) -> Iterator[str]:
             hashed.add(route['match'].get('prefix'))
             headers = [policy.get('header', {}).get('header_name')
                        for policy in action.get('hash_policy', [])]
-            from_json = JSON_PATH_HEADER in {header['name'] for header in route['match']['headers']}
-            expected = JSON_PATH_HEADER if from_json else CONTEXT_HEADER
+            # A request from JSON has the id in its path, or, if it registers a table, in its body.
+            matched = {header['name'] for header in route['match']['headers']}
+            (expected,) = (matched & {JSON_PATH_HEADER, JSON_BODY_HEADER}) or {CONTEXT_HEADER}
             if headers != [expected]:
                 yield f'{route["match"]} is hashed by {headers}, not by {expected}'
             if action.get('timeout') != '0s':

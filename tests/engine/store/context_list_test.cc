@@ -224,7 +224,7 @@ TEST_F(ContextListTest, DamagedSummariesAreDataLoss) {
     const absl::Status status =
         store_->List("t", {.with_columns = with_columns}, {10}, "").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the record of context 'a'"));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the record of context \"a\""));
   }
   EXPECT_TRUE(store_->List("u", {10}, "").ok());
   change("DELETE FROM summaries WHERE tenant = 't' AND name = 'a'");

@@ -20,7 +20,14 @@ inline ContextRecord MakeRecord(const std::string& tenant, const std::string& na
   record.digest = ContentDigest(dataset);
   record.target = "y";
   record.columns = {{"age", ColumnType::kNumeric, 0, 3, 2, false, 11.4},
-                    {"day", ColumnType::kNumeric, 0, 0, 0, false, 0, Meaning::kDate,
+                    {"day",
+                     ColumnType::kNumeric,
+                     0,
+                     0,
+                     0,
+                     false,
+                     0,
+                     Meaning::kDate,
                      {CalendarFeature::kWeekday, CalendarFeature::kMonth}},
                     {"caf\u00e9 \"x\"", ColumnType::kCategorical, 7, 0, 0, true}};
   record.feature_count = 3;

@@ -97,7 +97,8 @@ TEST(DatasetAssemblerTest, LimitsOfCategoriesApplyToInferredCategories) {
   DatasetAssembler texts(limits);
   ASSERT_TRUE(texts.Add(Spec()).ok());
   ASSERT_TRUE(texts.Add(TextRows({"1", "2", "3"}, {"a", "b", "c"})).ok());
-  ExpectRefused(texts.Finish().status(), "rows.columns[1]", "more than 2 categories");
+  ExpectRefused(texts.Finish().status(), "rows.columns[1]",
+                "or more categories over all messages; the limit is 2");
 }
 
 TEST(DatasetAssemblerTest, RowsWithoutATargetAreDroppedOnRequest) {
@@ -357,14 +358,14 @@ TEST(DatasetAssemblerTest, LimitsHoldOverAllChunks) {
   ASSERT_TRUE(categories.Add(Spec()).ok());
   ASSERT_TRUE(categories.Add(Rows({1}, {"a", "b"}, {0})).ok());
   ASSERT_TRUE(categories.Add(Rows({1}, {"b", "c"}, {0})).ok());
-  ExpectRefused(categories.Add(Rows({1}, {"d"}, {0})), "rows.columns[1]", "more than 3");
+  ExpectRefused(categories.Add(Rows({1}, {"d"}, {0})), "rows.columns[1]", "the limit is 3");
 
   limits = Limits();
   limits.max_dataset_bytes = 58;
   DatasetAssembler bytes{limits};
   ASSERT_TRUE(bytes.Add(Spec()).ok());
   ASSERT_TRUE(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})).ok());
-  ExpectRefused(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})), "rows", "58 bytes");
+  ExpectRefused(bytes.Add(Rows({1, 2}, {"a"}, {0, 0})), "rows", "the limit is 58");
 }
 
 TEST(DatasetAssemblerTest, TheNumberOfChunksIsBounded) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "engine/store/column_info_json.h"
 #include "engine/store/context_table.h"
@@ -28,6 +29,9 @@ TEST(ResponseEncoderTest, Context) {
   info.record.target = "price";
   info.record.columns = {{"age", ColumnType::kNumeric, 0, 4, 0, false, 0, Meaning::kDuration},
                          {"color", ColumnType::kCategorical, 3, 0}};
+  info.record.columns[0].calendar = {CalendarFeature::kWeekday, CalendarFeature::kHour,
+                                     CalendarFeature::kDayOfMonth, CalendarFeature::kMonth};
+  info.record.feature_count = 2;
   info.record.rows = 10;
   info.record.dataset_bytes = 123;
   info.record.created = absl::FromUnixMillis(1'500);
@@ -44,6 +48,13 @@ TEST(ResponseEncoderTest, Context) {
   EXPECT_EQ(message.features(0).type(), v1::ColumnSummary::TYPE_NUMERIC);
   EXPECT_EQ(message.features(0).missing_count(), 4);
   EXPECT_EQ(message.features(0).meaning(), v1::NumericValues::MEANING_DURATION);
+  EXPECT_EQ(message.feature_count(), 2);
+  EXPECT_THAT(message.features(0).calendar_features(),
+              testing::ElementsAre(v1::ColumnSummary::CALENDAR_FEATURE_WEEKDAY,
+                                   v1::ColumnSummary::CALENDAR_FEATURE_HOUR,
+                                   v1::ColumnSummary::CALENDAR_FEATURE_DAY_OF_MONTH,
+                                   v1::ColumnSummary::CALENDAR_FEATURE_MONTH));
+  EXPECT_TRUE(message.features(1).calendar_features().empty());
   EXPECT_EQ(message.features(1).meaning(), v1::NumericValues::MEANING_UNSPECIFIED);
   EXPECT_EQ(message.features(1).type(), v1::ColumnSummary::TYPE_CATEGORICAL);
   EXPECT_EQ(message.features(1).category_count(), 3);
@@ -62,6 +73,16 @@ TEST(ResponseEncoderTest, NoContextIsLargerThanWhatTheStoreKeeps) {
       {""},
       {std::string(255, 'n'), ColumnType::kNumeric, kMost, kMost, kMost, true, 1e-300,
        Meaning::kDuration},
+      {"",
+       ColumnType::kNumeric,
+       0,
+       0,
+       0,
+       false,
+       0,
+       Meaning::kDate,
+       {CalendarFeature::kWeekday, CalendarFeature::kHour, CalendarFeature::kDayOfMonth,
+        CalendarFeature::kMonth}},
       {"\xf0\x9f\x8e\xb6", ColumnType::kCategorical, kMost, kMost, kMost, true}};
   for (const ColumnInfo& column : columns) {
     for (const size_t count : {0, 1, 1000}) {
@@ -73,11 +94,20 @@ TEST(ResponseEncoderTest, NoContextIsLargerThanWhatTheStoreKeeps) {
       info.record.columns.assign(count, column);
       info.record.clipped_targets = info.record.rows = info.record.dataset_bytes = kMost;
       info.record.created = absl::FromUnixSeconds(253'402'300'799);
+      info.record.feature_count = kMost;
+      info.record.updated = info.record.last_used = info.record.created;
+      info.record.details = {std::string(4096, 'd'), {}, info.record.created};
+      std::string labels = "{}";
+      for (int i = 10; i < 74; ++i) {
+        info.record.details.labels[absl::StrCat(i)] = "";
+        absl::StrAppend(&labels, "'10':'',");
+      }
       info.resident_bytes = kMost;
       info.state = ContextState::kResident;
       v1::ListContextsResponse page;
       EncodeContextPage({{info}, ""}, &page);
-      const StoredContext stored = {info.record, *ColumnsToJson(info.record), ""};
+      const SummaryRow summary = {info.record, labels, ""};
+      const StoredContext stored = {info.record, *ColumnsToJson(info.record), "", summary};
       EXPECT_LE(static_cast<int64_t>(page.ByteSizeLong()), stored.bytes()) << column.name << count;
     }
   }

@@ -189,7 +189,7 @@ def _limit_in(text: str) -> float | None:
 
 def _way_out(text: str) -> str:
     """Returns the remedy for a table that the server rejects; empty for other messages."""
-    if re.search(r"\d categories; the limit is \d", text):
+    if re.search(r"\d (or more )?categories( over all messages)?; the limit is \d", text):
         return (
             ": drop the column if it contains IDs or free text; convert it if it contains numbers "
             "or dates"
@@ -204,7 +204,9 @@ def count_rows_from(error: ChoraleError, first_row: int) -> None:
     """Changes the row numbers of an error about a part of a table to those of the table."""
 
     def counted(text: str) -> str:
-        return re.sub(r"(?<=\.values\[)\d+", lambda row: str(int(row[0]) + first_row), text)
+        return re.sub(
+            r'(?<="\]\.strings\.values\[)\d+', lambda row: str(int(row[0]) + first_row), text
+        )
 
     error.message = counted(error.message)
     error.args = (error.message,)

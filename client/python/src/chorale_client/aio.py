@@ -136,7 +136,7 @@ class Client(AsyncioConnection):
     async def contexts(
         self,
         *,
-        filter: str = "",  # noqa: A002: the field's name
+        filter: str = "",  # noqa: A002 - the name of the field
         order_by: str = "name",
         timeout: float | None = None,
     ) -> list[Context]:
