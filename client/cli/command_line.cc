@@ -165,7 +165,7 @@ double SecondsOf(const google::protobuf::Duration& duration) {
 }
 
 std::string EstimateText(const v1::Estimate& estimate) {
-  const std::string bytes = absl::StrCat(estimate.device_bytes(), " bytes of device memory");
+  std::string bytes = absl::StrCat(estimate.device_bytes(), " bytes of device memory");
   if (!estimate.has_duration()) return bytes;
   const absl::Duration time = absl::Seconds(SecondsOf(estimate.duration()));
   return absl::StrCat(bytes, ", about ",

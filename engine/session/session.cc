@@ -90,7 +90,6 @@ void Session::Collect(absl::Time now) {
 }
 
 void Session::ReleaseResources() {
-  if (context_ != nullptr) --context_->calls;
   rows_work_.reset();
   rows_.reset();
   rows_buffer_.Reset();
@@ -99,6 +98,7 @@ void Session::ReleaseResources() {
 }
 
 void Session::End(absl::Status status, absl::Time now) {
+  if (context_ != nullptr) --context_->calls;  // here: ReleaseResources may run several times
   start_.control->ended = true;
   if (start_.call.report) start_.call.report(ReportAt(now));
   Deliver(std::move(status), now);

@@ -270,13 +270,15 @@ absl::StatusOr<ContextPage> SqliteContextStore::List(const std::string& tenant,
   }
   ContextPage page;
   for (StoredContext& context : stored.contexts) {
-    absl::StatusOr<ContextRecord> record = query.with_columns
-                                               ? ParseContext(std::move(context), database_)
-                                               : ParseSummary(std::move(context.summary));
-    if (!record.ok() && !query.with_columns) {
+    if (query.with_columns) {
+      ASSIGN_OR_RETURN(ContextRecord record, ParseContext(std::move(context), database_));
+      page.records.push_back(std::move(record));
+      continue;
+    }
+    absl::StatusOr<ContextRecord> record = ParseSummary(std::move(context.summary));
+    if (!record.ok()) {
       return DamagedContext(database_, context.record.name, record.status());
     }
-    RETURN_IF_ERROR(record.status());
     page.records.push_back(*std::move(record));
   }
   if (stored.next.has_value()) page.next_page_token = MakePageToken(tenant, list, *stored.next);
