@@ -276,9 +276,8 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
       "decimal numbers, boolean if all are true or false, date if all are like 2024-01-31,\n"
       "2024-01 or 2024-01-31T12:00, and otherwise categorical. The types are printed to standard\n"
       "error, with warnings about types that are probably not intended. Texts that look equal are\n"
-      "equal: they are normalised to Unicode NFC, with single spaces. Registering the same "
-      "content\n"
-      "again has no effect.\n\n"
+      "equal: they are normalised to Unicode NFC, with single spaces. Registering the same\n"
+      "content again changes at most its description, labels and expiry.\n\n"
       "A list of columns is a line of CSV: 'a,b' or '\"a, b\",c'. The options with lists may be\n"
       "repeated. If the whole value is the name of a column, it names that column.\n\n"
       "Example:\n  chorale register houses.csv --target price --categorical zip");

@@ -1,5 +1,6 @@
 #include "engine/composition/engine_impl.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -218,7 +219,15 @@ std::shared_ptr<Call> EngineImpl::StartSession(CallContext call, Request request
 
 std::shared_ptr<Call> EngineImpl::Warm(CallContext call, WarmRequest request,
                                        Callback<ContextInfo> done) {
-  return StartSession<WarmSession>(std::move(call), std::move(request), std::move(done));
+  auto with_use = [this, tenant = call.tenant, done = std::move(done)](
+                      absl::StatusOr<ContextInfo> info) {
+    if (info.ok()) {
+      ContextRecord& record = info->record;
+      record.last_used = std::max(record.last_used, uses_.LastUse(tenant, record.name));
+    }
+    done(std::move(info));
+  };
+  return StartSession<WarmSession>(std::move(call), std::move(request), std::move(with_use));
 }
 
 std::shared_ptr<Call> EngineImpl::Predict(CallContext call, PredictRequest request,

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
@@ -44,6 +45,30 @@ absl::Status SetDetails(const RegisterRequest& request, absl::Time now, ContextD
   return absl::OkStatus();
 }
 
+// The details of a registered context with the same content after the request. Aborted if they
+// change and the context has another etag than the request. A request with a ttl may be a retry
+// after a lost response: then nothing but the expiry changes, and the etag is not compared.
+absl::StatusOr<ContextDetails> ChangedDetails(const ContextRecord& record,
+                                              const RegisterRequest& request, absl::Time now) {
+  ContextDetails details = record.details;
+  RETURN_IF_ERROR(SetDetails(request, now, &details));
+  ContextDetails without_ttl = details;
+  if (request.ttl.has_value()) without_ttl.expires = record.details.expires;
+  if (!request.etag.empty() && without_ttl != record.details && request.etag != EtagOf(record)) {
+    return MakeError(ErrorReason::kEtagMismatch,
+                     absl::StrCat("context '", record.name, "' has another etag"));
+  }
+  return details;
+}
+
+// Whether the contexts of a list, or their order, depend on the times of their last use.
+bool UsesLastUse(const ContextQuery& query) {
+  return query.order == ContextField::kLastUsed ||
+         absl::c_any_of(query.conditions, [](const ContextCondition& condition) {
+           return condition.field == ContextField::kLastUsed;
+         });
+}
+
 // What a registration reports about its dataset.
 std::vector<ColumnNote> NotesOf(const FeatureTransform& transform) {
   std::vector<ColumnNote> notes = transform.context_notes();
@@ -63,10 +88,16 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Validate(const RegisterRequest& requ
   ASSIGN_OR_RETURN(const PutOutcome outcome,
                    store_->CheckPut(record, quota, ReplacementOf(request)));
   const Estimate estimate = EstimateEncoding(model, record.rows, *backend_);
-  if (outcome == PutOutcome::kUnchanged) {
+  if (outcome != PutOutcome::kCreated) {
     ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(record.tenant, record.name));
-    RETURN_IF_ERROR(SetDetails(request, options_.clock->TimeOfDay(), &earlier.details));
-    record = std::move(earlier);
+    if (outcome == PutOutcome::kUnchanged) {
+      ASSIGN_OR_RETURN(earlier.details,
+                       ChangedDetails(earlier, request, options_.clock->TimeOfDay()));
+      record = std::move(earlier);
+    } else {
+      record.created = earlier.created;
+      record.last_used = earlier.last_used;
+    }
   }
   return RegisterOutcome{InfoOf(std::move(record)), outcome, NotesOf(registration.transform),
                          estimate};
@@ -93,12 +124,12 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
   std::vector<ColumnNote> notes = NotesOf(registration.transform);
   if (outcome == PutOutcome::kUnchanged) {
     ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(tenant, name));
-    ASSIGN_OR_RETURN(ContextRecord updated, UpdateDetails(std::move(earlier), request, now));
-    record = std::move(updated);
+    ASSIGN_OR_RETURN(record, UpdateDetails(std::move(earlier), request, now));
   } else {
     if (outcome == PutOutcome::kReplaced) {
-      ASSIGN_OR_RETURN(ContextRecord stored, store_->Get(tenant, name));
-      record = std::move(stored);
+      // The times of the context stay. If they cannot be read, it is replaced anyway.
+      absl::StatusOr<ContextRecord> stored = store_->Get(tenant, name);
+      if (stored.ok()) record = *std::move(stored);
     }
     HoldRegistered(record, served, dataset, std::move(registration.transform));
   }
@@ -115,8 +146,9 @@ absl::StatusOr<PutOutcome> EngineImpl::Store(const RegisterRequest& request,
   if (outcome.ok() || !request.replace) return outcome;
   // A call that failed may nevertheless have replaced the context.
   const absl::StatusOr<ContextRecord> now = store_->Get(record.tenant, record.name);
-  if (now.ok() && now->digest == record.digest && now->model == record.model) {
-    DropReplaced(record.tenant, record.name);
+  if (now.ok() && now->digest == record.digest && now->model == record.model &&
+      DropReplaced(record.tenant, record.name)) {
+    PinAgain(record.tenant, record.name);
   }
   return outcome;
 }
@@ -163,6 +195,7 @@ absl::StatusOr<ContextInfoPage> EngineImpl::ListContexts(const std::string& tena
                                                          const ContextQuery& query,
                                                          PageLimits limits,
                                                          const std::string& page_token) {
+  if (UsesLastUse(query)) StoreUses();
   ASSIGN_OR_RETURN(ContextPage page, store_->List(tenant, query, limits, page_token));
   ContextInfoPage infos;
   infos.next_page_token = std::move(page.next_page_token);
@@ -177,13 +210,8 @@ Mutex& EngineImpl::ChangesOf(const std::string& tenant, const std::string& name)
 absl::StatusOr<ContextRecord> EngineImpl::UpdateDetails(ContextRecord record,
                                                         const RegisterRequest& request,
                                                         absl::Time now) {
-  ContextDetails details = record.details;
-  RETURN_IF_ERROR(SetDetails(request, now, &details));
+  ASSIGN_OR_RETURN(ContextDetails details, ChangedDetails(record, request, now));
   if (details == record.details) return record;
-  if (!request.etag.empty() && request.etag != EtagOf(record)) {
-    return MakeError(ErrorReason::kEtagMismatch,
-                     absl::StrCat("context '", record.name, "' has another etag"));
-  }
   RETURN_IF_ERROR(store_->UpdateDetails(record.tenant, record.name, details, now));
   if (auto known = registry_.Find(record.tenant, record.name)) known->SetDetails(details, now);
   record.details = std::move(details);
@@ -282,7 +310,9 @@ void EngineImpl::DeleteExpired(absl::Time now) {
 }
 
 void EngineImpl::StoreUses() {
-  if (absl::Status stored = store_->NoteUses(uses_.Take()); !stored.ok()) {
+  const std::vector<ContextUse> uses = uses_.Take();
+  if (absl::Status stored = store_->NoteUses(uses); !stored.ok()) {
+    uses_.Restore(uses);
     spdlog::warn("the times at which contexts were used cannot be stored: {}", stored.ToString());
   }
 }

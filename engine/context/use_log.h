@@ -34,6 +34,12 @@ class UseLog {
     last_.erase({tenant, name});
   }
 
+  // Adds the uses of an earlier Take, as far as there are no later ones.
+  void Restore(const std::vector<ContextUse>& uses) {
+    MutexLock lock(&mutex_);
+    for (const ContextUse& use : uses) last_.emplace(std::pair(use.tenant, use.name), use.time);
+  }
+
   // Returns the last use of each context, and forgets all.
   std::vector<ContextUse> Take() {
     std::map<std::pair<std::string, std::string>, absl::Time> taken;

@@ -20,6 +20,14 @@ constexpr double kDaysWithSeason = 400;
 
 constexpr absl::string_view kNames[] = {"weekday", "hour", "day_of_month", "month"};
 
+// In whole milliseconds: a double has fewer digits of the time of day the later the date is, and the
+// same time on different days must be the same hour.
+double HourOf(double date) {
+  constexpr double kMilliseconds = 86'400'000;
+  const double time = std::round((date - std::floor(date)) * kMilliseconds);
+  return time < kMilliseconds ? 24 * (time / kMilliseconds) : 0;
+}
+
 // Whether the period of a season is a multiple of `days`.
 bool IsMultiple(const std::optional<Season>& season, double days) {
   if (!season.has_value() || season->months.has_value()) return false;
@@ -49,7 +57,7 @@ double CalendarValue(CalendarFeature feature, double date) {
     case CalendarFeature::kWeekday:
       return static_cast<double>(static_cast<int>(absl::GetWeekday(DayOf(date))));
     case CalendarFeature::kHour:
-      return 24 * (date - std::floor(date));
+      return HourOf(date);
     case CalendarFeature::kDayOfMonth:
       return DayOf(date).day();
     case CalendarFeature::kMonth:
@@ -69,20 +77,17 @@ Column CalendarColumn(const Column& dates, CalendarFeature feature) {
 std::vector<CalendarFeature> CalendarFeaturesOf(const Column& column,
                                                 const std::optional<Season>& season) {
   if (column.meaning != Meaning::kDate) return {};
-  double first = std::numeric_limits<double>::infinity();
-  double last = -first;
-  int64_t count = 0;
-  bool has_times = false;
+  Column known;
+  known.meaning = Meaning::kDate;
   for (const double date : column.numbers) {
-    if (!(std::abs(date) <= kFarthestDate)) continue;
-    first = std::min(first, date);
-    last = std::max(last, date);
-    has_times |= date != std::floor(date);
-    ++count;
+    if (std::abs(date) <= kFarthestDate) known.numbers.push_back(date);
   }
-  if (count < kFewestDates) return {};
-  const double span = last - first;
-  const bool is_monthly = MonthCount::Of(column).has_value();
+  if (static_cast<int64_t>(known.numbers.size()) < kFewestDates) return {};
+  const auto [first, last] = std::minmax_element(known.numbers.begin(), known.numbers.end());
+  const double span = *last - *first;
+  const bool has_times = std::any_of(known.numbers.begin(), known.numbers.end(),
+                                     [](double date) { return date != std::floor(date); });
+  const bool is_monthly = MonthCount::Of(known).has_value();
   const double least = season.has_value() ? kDaysWithSeason : 0;
   std::vector<CalendarFeature> features;
   if (span >= kDaysForWeekday && !is_monthly && !IsMultiple(season, 7)) {

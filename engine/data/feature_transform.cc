@@ -161,9 +161,9 @@ absl::Status FeatureTransform::FitCalendar(const Dataset& context, const ModelCo
     for (const CalendarFeature feature : CalendarFeaturesOf(
              column, has_season ? std::make_optional(season_->season) : std::nullopt)) {
       if (config.max_features > 0 && features == config.max_features) return absl::OkStatus();
-      ASSIGN_OR_RETURN(ColumnTransform values,
-                       FitColumn(CalendarColumn(column, feature), config.normalize_x));
-      if (values.left_out) continue;
+      const Column numbers = CalendarColumn(column, feature);
+      if (SortedDistinct(numbers.numbers).size() < 2) continue;
+      ASSIGN_OR_RETURN(ColumnTransform values, FitColumn(numbers, config.normalize_x));
       calendar_.push_back({place, feature, std::move(values)});
       ++features;
     }

@@ -100,7 +100,7 @@ void AddCondition(const ContextCondition& condition, ContextListSql* sql) {
 }  // namespace
 
 ContextListSql MakeContextListSql(const std::string& tenant, const ContextQuery& query,
-                                  const std::optional<ListPosition>& after) {
+                                  const std::optional<ListPosition>& after, int64_t count) {
   const bool by_name = query.order == ContextField::kName;
   const char* const key = ColumnOf(query.order);
   const char* const comparison = query.descending ? " < ?" : " > ?";
@@ -123,12 +123,15 @@ ContextListSql MakeContextListSql(const std::string& tenant, const ContextQuery&
     sql.values.emplace_back(after->value);
     sql.values.emplace_back(after->name);
   }
-  absl::StrAppend(&sql.text, " ORDER BY ", key, direction, by_name ? "" : ", contexts.name");
+  // With the limit, SQLite sorts by keeping the first rows, so its memory is bounded.
+  absl::StrAppend(&sql.text, " ORDER BY ", key, direction, by_name ? "" : ", contexts.name",
+                  " LIMIT ?");
+  sql.values.emplace_back(count);
   return sql;
 }
 
 std::string IdentityOfList(const ContextQuery& query) {
-  const ContextListSql sql = MakeContextListSql("", query, std::nullopt);
+  const ContextListSql sql = MakeContextListSql("", query, std::nullopt, 0);
   std::string identity = sql.text;
   for (const auto& value : sql.values) {
     const auto* text = std::get_if<std::string>(&value);

@@ -27,9 +27,9 @@ struct ContextListSql {
   std::vector<std::variant<std::string, int64_t>> values;  // of its parameters
 };
 
-// Returns the statement for the contexts of a tenant that follow `after`.
+// Returns the statement for the first `count` contexts of a tenant that follow `after`.
 ContextListSql MakeContextListSql(const std::string& tenant, const ContextQuery& query,
-                                  const std::optional<ListPosition>& after);
+                                  const std::optional<ListPosition>& after, int64_t count);
 
 // Returns a text that is equal for queries with the same contexts in the same order.
 std::string IdentityOfList(const ContextQuery& query);

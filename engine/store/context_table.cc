@@ -68,7 +68,8 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
       table->connection_->Execute("PRAGMA journal_mode = WAL;"
                                   "PRAGMA synchronous = FULL;"
                                   "PRAGMA foreign_keys = ON;"
-                                  "PRAGMA secure_delete = ON;"));
+                                  "PRAGMA secure_delete = ON;"
+                                  "PRAGMA temp_store = MEMORY;"));  // there may be no folder for it
   if (table->is_new_) {
     RETURN_IF_ERROR(table->CreateSchema());
   } else if (table->version_ == 1) {

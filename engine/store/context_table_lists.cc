@@ -15,7 +15,7 @@ absl::StatusOr<ContextTable::Page> ContextTable::List(const std::string& tenant,
                                                       const ContextQuery& query,
                                                       const std::optional<ListPosition>& after,
                                                       PageLimits limits) {
-  const ContextListSql sql = MakeContextListSql(tenant, query, after);
+  const ContextListSql sql = MakeContextListSql(tenant, query, after, limits.contexts + 1);
   SqliteStatement rows(*connection_, sql.text);
   for (const auto& value : sql.values) {
     std::visit([&rows](const auto& bound) { rows.Bind(bound); }, value);

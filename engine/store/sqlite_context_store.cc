@@ -126,12 +126,14 @@ absl::Status SqliteContextStore::CheckQuota(const ContextRecord& record, const S
                                             PutOutcome outcome) {
   if (quota.contexts == 0 && quota.dataset_bytes == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(StoreTotals used, table_->TotalsOf(record.tenant));
-  if (outcome == PutOutcome::kReplaced) {
+  const bool replaces = outcome == PutOutcome::kReplaced;
+  if (replaces) {
     ASSIGN_OR_RETURN(const int64_t freed, table_->BytesOfOwnDataset(record.tenant, record.name));
-    used.contexts -= 1;
+    // A replacement that needs no more than it frees is within any quota.
+    if (record.dataset_bytes <= freed) return absl::OkStatus();
     used.dataset_bytes -= freed;
   }
-  if (quota.contexts > 0 && used.contexts >= quota.contexts) {
+  if (!replaces && quota.contexts > 0 && used.contexts >= quota.contexts) {
     return QuotaExceeded("max_contexts", absl::StrCat("the tenant has ", used.contexts,
                                                       " contexts; its quota is ", quota.contexts));
   }

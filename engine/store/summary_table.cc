@@ -1,5 +1,6 @@
 #include "engine/store/summary_table.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <limits>
@@ -98,7 +99,7 @@ const char kSummaryColumns[] =
 int64_t StoredTime(absl::Time time) {
   if (time == absl::InfiniteFuture()) return kNever;
   if (time == absl::InfinitePast()) return kUnknown;
-  return absl::ToUnixNanos(time);
+  return std::clamp(absl::ToUnixNanos(time), kUnknown + 1, kNever - 1);
 }
 
 int64_t SummaryRow::bytes() const {

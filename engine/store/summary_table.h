@@ -22,7 +22,7 @@ extern const char kSummarySchema[];
 extern const char kSummaryColumns[];
 
 // Returns a time as it is stored: nanoseconds since the Unix epoch, the greatest integer for
-// InfiniteFuture, and the least for InfinitePast.
+// InfiniteFuture, and the least for InfinitePast. Other times beyond its range are in between.
 int64_t StoredTime(absl::Time time);
 
 // A row of `summaries` as it is in the database, neither parsed nor checked.

@@ -136,6 +136,7 @@ void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextRespo
   message->set_replaced(outcome.outcome == PutOutcome::kReplaced);
   EncodeWarnings(outcome.notes, message->mutable_warnings());
   if (outcome.estimate.has_value()) {
+    message->mutable_context()->clear_etag();  // of no version that exists
     EncodeEstimate(*outcome.estimate, message->mutable_estimate());
   }
 }

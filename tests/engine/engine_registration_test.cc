@@ -101,10 +101,13 @@ TEST_F(EngineRegistrationTest, ExpiredContextsAreDeletedOnceNoCallUsesThem) {
     if (std::string(name) != "kept") request.ttl = absl::Minutes(10);
     ASSERT_TRUE(engine_->Register(kTenant, request, MakeDataset(10), StoreQuota()).ok());
   }
+  Answer<PredictResult> predicted;  // ends its use of the context once
+  engine_->Predict(call_, PredictOf("used", 300), predicted.callback());
+  EXPECT_TRUE(predicted.Wait().ok());
   backend_.CloseGate();
   auto recorder = std::make_shared<SampleRecorder>();
   engine_->Sample(call_, SampleOf("used", 1, 1), recorder);
-  EXPECT_EVENTUALLY(engine_->Stats().contexts.encoding > 0);
+  EXPECT_EVENTUALLY(engine_->Stats().running > 0);
   const auto exists = [&](const char* name) { return engine_->GetContext(kTenant, name).ok(); };
   EXPECT_TRUE(SkipUntil(absl::Seconds(30), [&] { return !exists("idle"); }));
   EXPECT_TRUE(exists("used"));
@@ -211,6 +214,30 @@ TEST_F(EngineRegistrationTest, TheLastUseIsKnown) {
   // The store has it after a while.
   clock_.Skip(absl::Minutes(6));
   EXPECT_EVENTUALLY(engine_->GetContext(kTenant, "c")->record.last_used == used);
+}
+
+// A retry after a lost response has the etag of before the replacement, and moves the expiry.
+TEST_F(EngineRegistrationTest, AReplacementWithAnEtagAndATtlCanBeRetried) {
+  StartEngine();
+  Register("c");
+  RegisterRequest request{.context = "c",
+                          .model = "",
+                          .ttl = absl::Minutes(10),
+                          .replace = true,
+                          .etag = EtagOf(engine_->GetContext(kTenant, "c")->record)};
+  const auto put = [&] {
+    return engine_->Register(kTenant, request, MakeDataset(10, 5), StoreQuota());
+  };
+  ASSERT_EQ(put()->outcome, PutOutcome::kReplaced);
+  clock_.Skip(absl::Seconds(1));
+  const auto retried = put();
+  ASSERT_TRUE(retried.ok()) << retried.status();
+  EXPECT_EQ(retried->outcome, PutOutcome::kUnchanged);
+  request.description = "changed";
+  for (const bool validate_only : {true, false}) {
+    request.validate_only = validate_only;
+    EXPECT_EQ(ErrorReasonOf(put().status()), "ETAG_MISMATCH");
+  }
 }
 
 }  // namespace

@@ -49,6 +49,11 @@ TEST(CalendarFeaturesTest, ValuesOfDates) {
   EXPECT_EQ(CalendarValue(kHour, kFirst), 0);
   EXPECT_EQ(CalendarValue(kHour, kFirst + 0.75), 18);
   EXPECT_EQ(CalendarValue(kHour, -0.25), 18);
+  // Whatever the precision of the date.
+  for (const double day : {1.0, 9000.0, 17000.0, 90000.0}) {
+    EXPECT_EQ(CalendarValue(kHour, day + 13.0 / 24), CalendarValue(kHour, 13.0 / 24));
+  }
+  EXPECT_EQ(CalendarValue(kHour, 20000 - 1e-10), 0);  // rounded to the next day
   EXPECT_EQ(CalendarValue(kDayOfMonth, kFirst + 30.5), 31);
   EXPECT_EQ(CalendarValue(kDayOfMonth, kFirst + 31), 1);
   EXPECT_EQ(CalendarValue(kDayOfMonth, -1), 31);
@@ -121,6 +126,8 @@ TEST(CalendarFeaturesTest, MonthlyDatesHaveOnlyTheMonth) {
   EXPECT_THAT(Of(months, season), IsEmpty());
   season.period = 4;
   EXPECT_THAT(Of(months, season), ElementsAre(kMonth));
+  numbers[7] = kNaN;
+  EXPECT_THAT(Of(Dates(numbers)), ElementsAre(kMonth));
 }
 
 TEST(CalendarFeaturesTest, OtherColumnsHaveNone) {

@@ -116,7 +116,10 @@ TEST_F(ContextListTest, Conditions) {
       {{F::kLastUsed, "", Is::kLess, Day(11)}, "a,ab,b"},
       {{F::kLastUsed, "", Is::kGreaterOrEqual, Day(11)}, "c"},
       {{F::kExpires, "", Is::kLessOrEqual, Day(100)}, "b"},
-      {{F::kExpires, "", Is::kGreater, absl::FromUnixSeconds(253'402'300'799)}, ""},
+      // Times beyond the range of the database are not those of "never" and "unknown".
+      {{F::kExpires, "", Is::kGreater, absl::FromUnixSeconds(253'402'300'799)}, "a,ab,c"},
+      {{F::kExpires, "", Is::kEqual, absl::FromUnixSeconds(253'402'300'799)}, ""},
+      {{F::kLastUsed, "", Is::kLess, absl::FromUnixSeconds(-62'135'596'800)}, "ab,b"},
   };
   for (const auto& c : cases) EXPECT_EQ(Where(c.condition), c.names) << &c - cases;
   EXPECT_EQ(Names({.conditions = {{F::kRows, "", Is::kEqual, int64_t{20}},

@@ -113,7 +113,8 @@ class Client(BlockingConnection):
                 describes the context that would be registered; its `estimate` has the cost.
             description: A description for people, at most 4096 bytes. The description, the labels
                 and the expiry are not part of the content. If the content is already registered,
-                those that are set replace the context's, and the others stay.
+                those that are set replace the context's, and the others stay; with `replace`, all
+                are replaced.
             labels: {"key": "value"}, at most 64 labels. Keys consist of lower-case letters,
                 digits, "_", "-", "." and "/"; keys and values have at most 63 bytes.
             expires: The time after which the server may delete the context, with a time zone, or
