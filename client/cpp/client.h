@@ -205,9 +205,9 @@ class Client {
   ~Client();
 
   // Registers `table`, including its target column, in messages of about 0.5 MiB. Idempotent:
-  // registering the same content again has no effect. InvalidArgument if the table has no rows or
-  // no such target column; AlreadyExists if a context with this id and different content exists,
-  // unless it is replaced.
+  // registering the same content again changes only the details. InvalidArgument if the table has
+  // no rows or no such target column; AlreadyExists if a context with this id and different content
+  // exists, unless it is replaced.
   absl::StatusOr<Registration> RegisterContext(const std::string& id, const DataFrame& table,
                                                const RegisterOptions& options,
                                                const CallOptions& call = {});

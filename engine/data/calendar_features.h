@@ -14,7 +14,7 @@ namespace chorale {
 
 enum class CalendarFeature {
   kWeekday,     // 0 for Monday to 6 for Sunday
-  kHour,        // of the day in UTC, with minutes and seconds as the fraction: 0 to 24
+  kHour,        // of the day in UTC, with minutes and seconds as the fraction: below 24
   kDayOfMonth,  // 1 to 31
   kMonth,       // 1 to 12
 };

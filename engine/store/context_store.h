@@ -31,7 +31,7 @@ struct ColumnInfo {
   bool left_out = false;
   double season_steps = 0;
   Meaning meaning = Meaning::kNumber;          // of a numeric column
-  std::vector<CalendarFeature> calendar = {};  // that the model gets; none for earlier contexts
+  std::vector<CalendarFeature> calendar = {};  // reported since this field exists
 };
 
 // What users attach to a context. It is not part of the content.

@@ -294,11 +294,11 @@ absl::StatusOr<ContextQuery> DecodeContextQuery(const v1::ListContextsRequest& m
   ASSIGN_OR_RETURN(query.conditions, FilterReader(message.filter()).Read());
   RETURN_IF_ERROR(DecodeOrder(message.order_by(), &query));
   switch (message.view()) {
-    case v1::ListContextsRequest::VIEW_UNSPECIFIED:
-    case v1::ListContextsRequest::VIEW_BASIC:
+    case v1::CONTEXT_VIEW_UNSPECIFIED:
+    case v1::CONTEXT_VIEW_BASIC:
       query.with_columns = false;
       return query;
-    case v1::ListContextsRequest::VIEW_FULL:
+    case v1::CONTEXT_VIEW_FULL:
       query.with_columns = true;
       return query;
     default:

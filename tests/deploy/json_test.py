@@ -76,7 +76,7 @@ class ServersTest(TestCase):
 
     def test_lists_of_contexts(self):
         listing = '/v1/contexts?filter=row_count%3E1%20AND%20name%3Dcontexts/*&orderBy=name%20desc'
-        full = json.loads(self.call('GET', listing + '&view=VIEW_FULL'))['contexts']
+        full = json.loads(self.call('GET', listing + '&view=CONTEXT_VIEW_FULL'))['contexts']
         self.assertEqual(len(full[0]['features']), int(full[0]['featureCount']))
         self.assertEqual(full, sorted(full, key=lambda context: context['name'], reverse=True))
 

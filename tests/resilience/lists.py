@@ -28,8 +28,8 @@ from verdict import Late, report
 
 LISTERS, COLUMNS, PREDICTORS = 8, 1000, 4
 MOST_TIMES, MOST_MIB = 5, 64
-VIEWS = {'without columns': pb.ListContextsRequest.VIEW_BASIC,
-         'with columns': pb.ListContextsRequest.VIEW_FULL}
+VIEWS = {'without columns': pb.CONTEXT_VIEW_BASIC,
+         'with columns': pb.CONTEXT_VIEW_FULL}
 
 
 def connect(port: int) -> rpc.ChoraleStub:

@@ -207,7 +207,7 @@ TEST_F(ClientTest, ListsHaveAFilterAnOrderAndAView) {
   service().set_page_limit(1);
   const auto basic = client_->ListContexts();
   ASSERT_TRUE(basic.ok()) << basic.status();
-  EXPECT_EQ(service().last_list().view(), v1::ListContextsRequest::VIEW_BASIC);
+  EXPECT_EQ(service().last_list().view(), v1::CONTEXT_VIEW_BASIC);
   EXPECT_EQ(service().last_list().filter(), "");
   EXPECT_EQ(basic->at(1).features_size(), 0);
   const auto full =
@@ -217,7 +217,7 @@ TEST_F(ClientTest, ListsHaveAFilterAnOrderAndAView) {
   // Of the second page, which has them as well.
   EXPECT_EQ(service().last_list().filter(), "row_count > 1");
   EXPECT_EQ(service().last_list().order_by(), "name desc");
-  EXPECT_EQ(service().last_list().view(), v1::ListContextsRequest::VIEW_FULL);
+  EXPECT_EQ(service().last_list().view(), v1::CONTEXT_VIEW_FULL);
 }
 
 TEST_F(ClientTest, AListWithoutAnEndIsRefused) {

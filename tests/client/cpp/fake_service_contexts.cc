@@ -176,7 +176,7 @@ grpc::Status FakeService::ListContexts(grpc::ServerContext* server_context,
     }
     v1::Context* const context = response->add_contexts();
     *context = it->second.context;
-    if (request->view() != v1::ListContextsRequest::VIEW_FULL) context->clear_features();
+    if (request->view() != v1::CONTEXT_VIEW_FULL) context->clear_features();
   }
   if (!page_token_.empty()) response->set_next_page_token(page_token_);
   return grpc::Status::OK;

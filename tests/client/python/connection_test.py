@@ -288,7 +288,7 @@ def test_contexts_and_models_of_all_pages(fake: FakeChorale, client: chorale_cli
         ("n", True, "x"),
     ]
     assert fake.requests("ListContexts")[1].page_token == "t"
-    assert fake.requests("ListContexts")[1].view == pb.ListContextsRequest.VIEW_FULL
+    assert fake.requests("ListContexts")[1].view == pb.CONTEXT_VIEW_FULL
     assert fake.requests("ListModels")[1].page_token == "u"
 
 

@@ -127,7 +127,7 @@ std::vector<ListFault> ListFaults() {
         return Expected{"order_by"};
       },
       [](Random* random, v1::ListContextsRequest* request) {
-        request->set_view(static_cast<v1::ListContextsRequest::View>(random->Between(3, 99)));
+        request->set_view(static_cast<v1::ContextView>(random->Between(3, 99)));
         return Expected{"view"};
       },
   };

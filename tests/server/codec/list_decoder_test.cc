@@ -149,11 +149,11 @@ TEST(ListDecoderTest, Orders) {
 TEST(ListDecoderTest, Views) {
   v1::ListContextsRequest request;
   EXPECT_FALSE(DecodeContextQuery(request)->with_columns);
-  request.set_view(v1::ListContextsRequest::VIEW_BASIC);
+  request.set_view(v1::CONTEXT_VIEW_BASIC);
   EXPECT_FALSE(DecodeContextQuery(request)->with_columns);
-  request.set_view(v1::ListContextsRequest::VIEW_FULL);
+  request.set_view(v1::CONTEXT_VIEW_FULL);
   EXPECT_TRUE(DecodeContextQuery(request)->with_columns);
-  request.set_view(static_cast<v1::ListContextsRequest::View>(7));
+  request.set_view(static_cast<v1::ContextView>(7));
   EXPECT_EQ(ErrorField(DecodeContextQuery(request).status()), "view");
 }
 

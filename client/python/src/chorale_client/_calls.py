@@ -190,7 +190,7 @@ def list_contexts(matching: str, order_by: str) -> Job[list[pb.Context]]:
         pb.ListContextsRequest,
         filter=matching,
         order_by=order_by,
-        view=pb.ListContextsRequest.VIEW_FULL,
+        view=pb.CONTEXT_VIEW_FULL,
     )
     return _list("ListContexts", request, "contexts")
 
