@@ -23,7 +23,7 @@ from edge_processes import (CLIENT, PATIENCE, ROOT, TARGETS, Server, about, free
 from json_calls import TestCase
 
 MIB = 1 << 20
-CONTEXTS = [f'table-{i}' for i in range(12)]
+CONTEXTS = [f'table-{i}' for i in range(36)]  # so that each server has some
 
 
 def to_json(message) -> Any:
@@ -105,7 +105,7 @@ class ServersTest(TestCase):
     def test_create(self):
         """The id is in the body. Each context must be found again by the id in its path, by JSON and
         by gRPC."""
-        created = [f'created-{i}' for i in range(12)]
+        created = [f'created-{i}' for i in range(36)]  # so that each server has some
         for one in created:
             body = {'spec': {'contextId': one, 'targetColumn': 'y', 'description': 'of "JSON"'},
                     'rows': json_format.MessageToDict(table(one))}
