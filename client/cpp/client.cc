@@ -244,8 +244,7 @@ absl::StatusOr<std::vector<v1::Context>> Client::ListContexts(const ListOptions&
   v1::ListContextsRequest request;
   request.set_filter(options.filter);
   request.set_order_by(options.order_by);
-  request.set_view(options.features ? v1::CONTEXT_VIEW_FULL
-                                    : v1::CONTEXT_VIEW_BASIC);
+  request.set_view(options.features ? v1::CONTEXT_VIEW_FULL : v1::CONTEXT_VIEW_BASIC);
   return ListPages<v1::Context, v1::ListContextsRequest, v1::ListContextsResponse>(
       call, std::move(request), &v1::Chorale::Stub::PrepareAsyncListContexts,
       &v1::ListContextsResponse::contexts);

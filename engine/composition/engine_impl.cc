@@ -219,8 +219,8 @@ std::shared_ptr<Call> EngineImpl::StartSession(CallContext call, Request request
 
 std::shared_ptr<Call> EngineImpl::Warm(CallContext call, WarmRequest request,
                                        Callback<ContextInfo> done) {
-  auto with_use = [this, tenant = call.tenant, done = std::move(done)](
-                      absl::StatusOr<ContextInfo> info) {
+  auto with_use = [this, tenant = call.tenant,
+                   done = std::move(done)](absl::StatusOr<ContextInfo> info) {
     if (info.ok()) {
       ContextRecord& record = info->record;
       record.last_used = std::max(record.last_used, uses_.LastUse(tenant, record.name));

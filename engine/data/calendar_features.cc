@@ -20,8 +20,8 @@ constexpr double kDaysWithSeason = 400;
 
 constexpr absl::string_view kNames[] = {"weekday", "hour", "day_of_month", "month"};
 
-// In whole milliseconds: a double has fewer digits of the time of day the later the date is, and the
-// same time on different days must be the same hour.
+// In whole milliseconds: a double has fewer digits of the time of day the later the date is, and
+// the same time on different days must be the same hour.
 double HourOf(double date) {
   constexpr double kMilliseconds = 86'400'000;
   const double time = std::round((date - std::floor(date)) * kMilliseconds);

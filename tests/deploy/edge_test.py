@@ -22,13 +22,13 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
 
 import grpc
 
+from edge_case import EdgeTestCase
 from edge_processes import (CLIENT, ENVOY, PATIENCE, RETRY, ROOT, Edge, FakeServer, Load, Outcome,
                             Server, about, error_details_pb2, free_ports, pb, pb_grpc, predict,
                             predict_request, registration, sample_request, status_pb2, stop,
@@ -68,26 +68,10 @@ def code_of(call) -> str:  # a function that makes a call
     return 'OK'
 
 
-class TestCase(unittest.TestCase):
-    """With a folder for the processes of the class, which end before it is removed."""
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        folder = tempfile.TemporaryDirectory(prefix='chorale-edge-')
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-
-    @classmethod
-    def start_edge(cls, name: str, servers, changes=None) -> Edge:
-        edge = Edge(cls.folder / name, servers, changes)
-        cls.addClassCleanup(edge.close)
-        return edge
-
-
 # ---- Limits and headers, in front of fake servers -----------------------------------------------
 
 
-class LimitsTest(TestCase):
+class LimitsTest(EdgeTestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -421,7 +405,7 @@ class LimitsTest(TestCase):
 # ---- One server -----------------------------------------------------------------------------
 
 
-class OneServerTest(TestCase):
+class OneServerTest(EdgeTestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -473,7 +457,7 @@ class OneServerTest(TestCase):
         self.assertLess(len(self.fake.take_metadata()), 1000)
 
 
-class HostileHeadersTest(TestCase):
+class HostileHeadersTest(EdgeTestCase):
     """gRPC 1.51 ends a connection whose headers are too large or hold binary metadata that does not
     decode. All clients of a server share Envoy's connections to it."""
 
@@ -556,7 +540,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class ReplicasTest(TestCase):
+class ReplicasTest(EdgeTestCase):
     """One story, told by the tests in the order of their numbers."""
 
     @classmethod

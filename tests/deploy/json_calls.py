@@ -3,33 +3,19 @@
 import http.client
 import json
 import os
-import pathlib
 import ssl
-import tempfile
-import unittest
 from typing import Any
 
 from google.protobuf import json_format
 
+from edge_case import EdgeTestCase
 from edge_processes import PATIENCE, Edge, status_pb2
 
 JSON_HEADERS = {'content-type': 'application/json'}
 
 
-class TestCase(unittest.TestCase):
+class TestCase(EdgeTestCase):
     edge: Edge
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        folder = tempfile.TemporaryDirectory(prefix='chorale-json-')
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-
-    @classmethod
-    def start_edge(cls, name: str, servers, changes=None) -> Edge:
-        edge = Edge(cls.folder / name, servers, changes)
-        cls.addClassCleanup(edge.close)
-        return edge
 
     def connect(self, edge: Edge | None = None) -> http.client.HTTPSConnection:
         edge = edge or self.edge

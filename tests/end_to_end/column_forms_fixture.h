@@ -21,12 +21,15 @@ class ColumnFormsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     data_ = new TempFolder();
-    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}, .data_dir = data_->path()})
-                  .release();
+    Start();
   }
   static void TearDownTestSuite() {
     delete server_;
     delete data_;
+  }
+  static void Start() {
+    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}, .data_dir = data_->path()})
+                  .release();
   }
   void SetUp() override {
     ASSERT_NE(server_, nullptr);

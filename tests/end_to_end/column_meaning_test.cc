@@ -2,8 +2,6 @@
 // that the real server refuses. The chorale program and a client of the plain API talk to one
 // server.
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,9 +14,8 @@
 #include "gtest/gtest.h"
 #include "tests/client/cli/program.h"
 #include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/column_forms_fixture.h"
 #include "tests/end_to_end/server_process.h"
-#include "tests/golden/golden_table.h"
-#include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -49,36 +46,8 @@ void AddCategories(v1::Table* table, const std::string& name,
 
 constexpr double kNewYear2012 = 15340;
 
-class ColumnMeaningTest : public ::testing::Test {
+class ColumnMeaningTest : public ColumnFormsTest {
  protected:
-  static void SetUpTestSuite() {
-    data_ = new TempFolder();
-    Start();
-  }
-  static void TearDownTestSuite() {
-    delete server_;
-    delete data_;
-  }
-  static void Start() {
-    server_ = ServerProcess::Start({.models = {DefaultModelFolder()}, .data_dir = data_->path()})
-                  .release();
-  }
-  void SetUp() override {
-    ASSERT_NE(server_, nullptr);
-    client_ = std::make_unique<ApiClient>(server_->address());
-  }
-
-  client::ProgramResult Chorale(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), CHORALE_PROGRAM);
-    return client::Program(arguments, {absl::StrCat("CHORALE_SERVER=", server_->address())}, "")
-        .Wait();
-  }
-  std::string File(const std::string& name, const std::string& content) const {
-    std::string path = absl::StrCat(files_.path(), "/", name);
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-
   // The means of the chorale program for the rows of a file.
   std::vector<double> MeansOfFile(const std::string& id, const std::string& content) const {
     const client::ProgramResult result = Chorale({"predict", id, File("rows.csv", content)});
@@ -138,15 +107,7 @@ class ColumnMeaningTest : public ::testing::Test {
     AddNumbers(&rows, "holiday", {1, 0});
     return rows;
   }
-
-  static TempFolder* data_;
-  static ServerProcess* server_;
-  TempFolder files_;
-  std::unique_ptr<ApiClient> client_;
 };
-
-TempFolder* ColumnMeaningTest::data_ = nullptr;
-ServerProcess* ColumnMeaningTest::server_ = nullptr;
 
 TEST_F(ColumnMeaningTest, RowsOfAFileForATableOfADataFrame) {
   const auto reply = client_->Register("frame", Days(true), "y");

@@ -23,7 +23,7 @@ LONGER = {
     'tests/client/python/sklearn_test.py': 422,
     'tests/client/python/tables_test.py': 463,
     'tests/deploy/edge_processes.py': 421,
-    'tests/deploy/edge_test.py': 839,
+    'tests/deploy/edge_test.py': 823,
     'tests/deploy/manifests/mutations.py': 403,
     'tests/deploy/monitoring_test.py': 440,
     'tests/end_to_end/real_tables_test.cc': 425,
