@@ -7,8 +7,15 @@ namespace {
 
 BenchPoint Wide(BenchPoint point) {
   point.d_model = 256;
-  point.n_heads = 8;
+  point.n_heads = 4;
   point.d_ff = 1024;
+  return point;
+}
+
+// The same with twice as many heads, of 32.
+BenchPoint HeadsOf32(BenchPoint point) {
+  point.name += "_h32";
+  point.n_heads *= 2;
   return point;
 }
 
@@ -50,11 +57,18 @@ const std::vector<BenchPoint>& BenchPoints() {
   static const auto* const points = new std::vector<BenchPoint>{
       {.name = "a", .paths = 512, .context_rows = 100, .floor_us = 12},
       {.name = "b", .paths = 512, .context_rows = 1024, .floor_us = 13},
-      {.name = "c", .paths = 4096, .context_rows = 1024, .floor_us = 104},
-      {.name = "d", .paths = 64, .context_rows = 8192, .floor_us = 12},
+      {.name = "c", .paths = 4096, .context_rows = 1024, .floor_us = 102},
+      {.name = "d", .paths = 64, .context_rows = 8192, .floor_us = 9},
       {.name = "e", .paths = 64, .context_rows = 1024},
       Wide({.name = "b_wide", .paths = 512, .context_rows = 1024, .floor_us = 44}),
       Wide({.name = "c_wide", .paths = 4096, .context_rows = 1024, .floor_us = 348}),
+      HeadsOf32({.name = "a", .paths = 512, .context_rows = 100, .floor_us = 12}),
+      HeadsOf32({.name = "b", .paths = 512, .context_rows = 1024, .floor_us = 13}),
+      HeadsOf32({.name = "c", .paths = 4096, .context_rows = 1024, .floor_us = 104}),
+      HeadsOf32({.name = "d", .paths = 64, .context_rows = 8192, .floor_us = 12}),
+      HeadsOf32({.name = "e", .paths = 64, .context_rows = 1024}),
+      HeadsOf32(Wide({.name = "b_wide", .paths = 512, .context_rows = 1024, .floor_us = 44})),
+      HeadsOf32(Wide({.name = "c_wide", .paths = 4096, .context_rows = 1024, .floor_us = 348})),
       OfWidth(768, {.name = "b_768", .floor_us = 292}),
       OfWidth(1024, {.name = "b_1024", .floor_us = 496}),
       Tiny(),

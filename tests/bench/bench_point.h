@@ -18,7 +18,7 @@ struct BenchPoint {
   int64_t context_rows = 0;  // Nctx
   int64_t query_rows = 32;   // T
   int64_t d_model = 128;
-  int64_t n_heads = 4;
+  int64_t n_heads = 2;
   int64_t n_layers = 12;
   int64_t d_ff = 256;
   int64_t num_components = 20;
@@ -28,8 +28,9 @@ struct BenchPoint {
   double floor_us = 0;
 };
 
-// a to e; b_wide and c_wide, whose model is twice as wide; b_768 and b_1024, whose layers are in
-// the unfused form; for tests of the benchmarks "tiny", and "tiny_hidden" in the unfused form.
+// a to e; b_wide and c_wide, whose model is twice as wide; a_h32 to c_wide_h32, the same with heads
+// of 32 instead of 64; b_768 and b_1024, whose layers are in the unfused form; for tests of the
+// benchmarks "tiny", and "tiny_hidden" in the unfused form.
 const std::vector<BenchPoint>& BenchPoints();
 std::optional<BenchPoint> FindBenchPoint(absl::string_view name);
 

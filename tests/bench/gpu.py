@@ -52,8 +52,8 @@ PLUGIN = 'libchorale_cuda.so'
 SYSTEM_LIBRARY = re.compile(r'(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so')
 # The sanitizers slow kernels down by a factor of up to 100: one test of each kernel.
 SANITIZED_TESTS = [
-    'AttentionTest.BuffersOfDecodeAndDensity', 'EncodeAttentionTest.AgreesWithTheReference',
-    'EncodeAttentionTest.RowsOfBothSweepsInATile',
+    'AttentionTest.BuffersOfDecodeAndDensity', '*EncodeAttentionTest.AgreesWithTheReference*',
+    '*EncodeAttentionTest.RowsOfBothSweepsInATile*',
     'LayerTest.EveryPart', 'LayerTest.Wgmma', 'HeadTest.*', 'EmbedTest.*', 'CellColumnsTest.*',
     'CellPoolTest.*', 'CellRowsTest.*', 'CellSummaryTest.*', 'FeatureMeanTest.*',
     'GemmTest.ScratchLimitsTheLargestLaunch', 'UnfusedRowsTest.*']

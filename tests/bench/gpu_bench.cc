@@ -43,8 +43,10 @@
 #include "tests/bench/session_checks.h"
 
 ABSL_FLAG(std::string, measure, "decode", "decode, density, encode, memory or products.");
-ABSL_FLAG(std::string, point, "b",
-          "A standard point: a to e, b_wide, c_wide, b_768, b_1024, tiny, tiny_hidden.");
+ABSL_FLAG(
+    std::string, point, "b",
+    "A standard point: a to e, b_wide, c_wide, with _h32 for heads of 32 instead of 64; b_768, "
+    "b_1024, tiny, tiny_hidden.");
 ABSL_FLAG(int64_t, paths, 0, "Instead of the point's B.");
 ABSL_FLAG(int64_t, context_rows, 0, "Instead of the point's Nctx.");
 ABSL_FLAG(int64_t, query_rows, 0, "Instead of the point's T.");
@@ -329,6 +331,8 @@ int Main() {
                 {"B", point.paths},
                 {"Nctx", point.context_rows},
                 {"T", point.query_rows},
+                {"D", model.config.d_model},
+                {"H", model.config.n_heads},
                 {"model", model.name},
                 {"floor_us", measure == "decode" ? point.floor_us : 0}};
   ready.update(Validate(subject, model, measure));

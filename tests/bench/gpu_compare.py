@@ -37,18 +37,20 @@ class Case:
         return [f'--measure={self.measure}', f'--paths={self.paths}', f'--runs={runs}', '--rounds=0']
 
 
-# B and Nctx of each point; D, heads and Dff of its model, where that is not the usual one.
-POINTS = {'a': (512, 100), 'b': (512, 1024), 'c': (4096, 1024), 'd': (64, 8192), 'e': (64, 1024),
-          'b_wide': (512, 1024), 'c_wide': (4096, 1024), 'b_768': (512, 1024),
-          'b_1024': (512, 1024)}
-USUAL_SHAPE = (128, 4, 256)
-SHAPES = {'b_wide': (256, 8, 1024), 'c_wide': (256, 8, 1024), 'b_768': (768, 12, 3072),
-          'b_1024': (1024, 16, 4096)}
+# B and Nctx of each point. Those with _h32 have heads of 32, the others heads of 64.
+SIZES = {'a': (512, 100), 'b': (512, 1024), 'c': (4096, 1024), 'd': (64, 8192), 'e': (64, 1024),
+         'b_wide': (512, 1024), 'c_wide': (4096, 1024)}
+POINTS = {**SIZES, **{f'{point}_h32': size for point, size in SIZES.items()},
+          'b_768': (512, 1024), 'b_1024': (512, 1024)}
+# Suffix of a point -> D, heads and Dff of its model.
+SHAPES = {'_wide_h32': (256, 8, 1024), '_h32': (128, 4, 256), '_wide': (256, 4, 1024),
+          '_768': (768, 12, 3072), '_1024': (1024, 16, 4096), '': (128, 2, 256)}
 CONTEXTS = (1024, 8192, 65536)
 CASES = {
     **{f'decode_{point}': Case('decode', point, *size) for point, size in POINTS.items()},
-    'density_b': Case('density', 'b', 512, 1024),
-    **{f'encode_{rows}': Case('encode', 'b', 32, rows) for rows in CONTEXTS},
+    **{f'density_{point}': Case('density', point, 512, 1024) for point in ('b', 'b_h32')},
+    **{f'encode_{rows}{suffix}': Case('encode', f'b{suffix}', 32, rows)
+       for suffix in ('', '_h32') for rows in CONTEXTS},
     **{f'encode_8192_{width}': Case('encode', f'b_{width}', 32, 8192) for width in (768, 1024)},
     **{f'decode_{point}_apart': Case('decode', point, *POINTS[point], baseline=False, overlap=False)
        for point in 'abc'},
@@ -135,7 +137,8 @@ class Comparison:
     def start_theirs(self, case):
         # All of them compile at once, each with few threads.
         threads = {'TORCHINDUCTOR_COMPILE_THREADS': '2', 'OMP_NUM_THREADS': '2'}
-        width, heads, hidden = SHAPES.get(case.point, USUAL_SHAPE)
+        width, heads, hidden = next(
+            shape for suffix, shape in SHAPES.items() if case.point.endswith(suffix))
         return Contender('torch_gpu', [
             *self.baseline, *case.flags(), f'--context-rows={case.rows}', f'--d-model={width}',
             f'--heads={heads}', f'--d-ff={hidden}'], self.log, threads)

@@ -10,7 +10,8 @@ import re
 # Tables: heading -> field of a line, 'a.b' for a field of a field. Bytes are shown in MiB.
 CHECKS = {'check': 'check', 'result': 'ok', 's': 'seconds'}
 TIMES = {
-    'case': 'case', 'B': 'B', 'Nctx': 'Nctx', 'T': 'T', 'µs': 'us', 'PyTorch, µs': 'torch_us',
+    'case': 'case', 'B': 'B', 'Nctx': 'Nctx', 'T': 'T', 'D': 'D', 'H': 'H', 'µs': 'us',
+    'PyTorch, µs': 'torch_us',
     'its form': 'torch_form', 'times faster': 'times_faster', 'floor, µs': 'floor_us',
     'share of it': 'share_of_floor', 'mean error': 'mean_difference_from_cpu',
     'worst': 'worst_difference_from_cpu'}

@@ -5,10 +5,10 @@ Usage: torch_gpu.py --measure decode|density|encode [--paths B] [--context-rows 
                     [--d-model N] [--heads N] [--d-ff N] [--rounds N] [--runs N]
                     [--device cuda|cpu]
 
-bfloat16, and one CUDA graph of all that is timed: for decode, all T steps. Several forms are tried,
-and the fastest is kept: compiled by torch.compile with static shapes, or not; and where the paths
-are few, with the context in parts, which gives the fused attention more blocks. Before anything is
-timed, the log-densities that each decode reports of its own draws are held against teacher forcing
+bfloat16, compiled by torch.compile with static shapes, and one CUDA graph of all that is timed: for
+decode, all T steps. Several forms are tried, and the fastest is kept: the fused attentions of
+PyTorch, and FlashAttention-4 where flash-attn-4 is installed; and where the paths are few, with the
+context in parts, which gives the attention more blocks. Before anything is timed, the log-densities that each decode reports of its own draws are held against teacher forcing
 in float32, uncompiled; an encoding's keys against the same in float32.
 
 Prints one JSON line when all is ready, then one for each round: the median of --runs runs in
@@ -16,6 +16,7 @@ microseconds (per step of a decode). With --rounds=0 a round is run for each lin
 """
 
 import argparse
+import dataclasses
 import json
 import statistics
 import sys
@@ -25,6 +26,7 @@ import traceback
 import torch
 import torch._dynamo
 
+import torch_attention
 import torch_model as tm
 
 FEATURES = 4
@@ -75,11 +77,9 @@ class Recorded:
         return (time.perf_counter() - start) * 1e6
 
 
-def as_it_is(function):
-    return function
-
-
-def compiled(function):
+def prepared(function, device):
+    if device != 'cuda':
+        return function
     torch._dynamo.reset()
     return torch.compile(function, dynamic=False, fullgraph=True)
 
@@ -111,6 +111,9 @@ class Problem:
         self.uniform = torch.rand(self.targets, self.paths, generator=generator).to(self.device)
         self.normal = torch.randn(self.targets, self.paths, generator=generator).to(self.device)
 
+    def with_attention(self, attention):
+        return dataclasses.replace(self.model, attention=attention)
+
     def context(self, model, parts):
         x = self.x.to(model.layers[0]['out'].dtype)
         return tm.split_context(tm.encode_context(model, x, self.y), parts)
@@ -132,10 +135,9 @@ def difference(actual, expected, bound, what):
     return {'mean_difference': error.mean().item(), 'worst_difference': error.max().item()}
 
 
-def decode_form(problem, parts, prepare):
-    decode = tm.Decode(problem.model, problem.context(problem.model, parts),
-                       problem.rows(problem.model), problem.paths)
-    step = prepare(decode.step)
+def decode_form(problem, model, parts):
+    decode = tm.Decode(model, problem.context(model, parts), problem.rows(model), problem.paths)
+    step = prepared(decode.step, problem.device)
     first = torch.zeros(problem.paths, device=problem.device)
     places = [torch.tensor([t], device=problem.device) for t in range(problem.targets)]
 
@@ -153,10 +155,10 @@ def decode_form(problem, parts, prepare):
     return recorded, problem.check(terms, values, DENSITY_BOUND), problem.targets
 
 
-def density_form(problem, parts, prepare):
-    context, rows = problem.context(problem.model, parts), problem.rows(problem.model)
+def density_form(problem, model, parts):
+    context, rows = problem.context(model, parts), problem.rows(model)
     values = problem.normal.t().contiguous()
-    one_pass = prepare(lambda y: tm.densities(problem.model, context, rows, y))
+    one_pass = prepared(lambda y: tm.densities(model, context, rows, y), problem.device)
     recorded = Recorded(lambda: one_pass(values), problem.device)
     terms = recorded.run()
     synchronize(problem.device)
@@ -164,10 +166,10 @@ def density_form(problem, parts, prepare):
     return recorded, problem.check(terms, values, 5 * DENSITY_BOUND), 1
 
 
-def encode_form(problem, parts, prepare):
+def encode_form(problem, model, parts):
     del parts
     x = problem.x.to(problem.dtype)
-    encode = prepare(lambda x, y: tm.encode_context(problem.model, x, y))
+    encode = prepared(lambda x, y: tm.encode_context(model, x, y), problem.device)
     recorded = Recorded(lambda: encode(x, problem.y), problem.device)
     keys_values = recorded.run()
     synchronize(problem.device)
@@ -184,12 +186,14 @@ FORMS = {'decode': decode_form, 'density': density_form, 'encode': encode_form}
 
 
 def forms(problem, measure):
-    """What is tried: parts of the context, and whether it is compiled."""
+    """What is tried: the attention with its name, and parts of the context."""
+    if problem.device != 'cuda':
+        return [('exact', torch_attention.exact, 1)]
     rows = problem.x.shape[0]
     tokens = problem.paths * (problem.targets if measure == 'density' else 1)
     parts = [1] if measure == 'encode' else context_parts(problem.config, tokens, rows)
-    ways = (as_it_is, compiled) if problem.device == 'cuda' else (as_it_is,)
-    return [(each, way) for each in parts for way in ways]
+    return [(name, attention, each) for name, attention in torch_attention.timed().items()
+            for each in parts]
 
 
 class Form:
@@ -204,11 +208,12 @@ class Form:
 def working_forms(problem, measure):
     """Those that can be recorded, and why others cannot."""
     found, failed = [], []
-    for parts, way in forms(problem, measure):
-        name = f'{way.__name__}, context in {parts}'
+    for attention_name, attention, parts in forms(problem, measure):
+        name = f'{attention_name}, context in {parts}'
         try:
-            found.append(Form(name, *FORMS[measure](problem, parts, way)))
-        except RuntimeError as error:  # one that cannot be compiled leaves the others
+            model = problem.with_attention(attention)
+            found.append(Form(name, *FORMS[measure](problem, model, parts)))
+        except Exception as error:  # pylint: disable=broad-except  # one that fails leaves the others
             traceback.print_exc()
             failed.append(f'{name}: {str(error).splitlines()[0][:200]}')
     if not found:

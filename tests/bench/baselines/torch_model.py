@@ -2,8 +2,8 @@
 
 What makes it a strong baseline, and not a naive one:
   - the context is never replicated: per head, the rows of all paths are one batch of queries
-    against one set of keys, in PyTorch's fused attention; where there are few rows, the context is
-    cut into parts, so that there is work for all multiprocessors;
+    against one set of keys, in a fused attention (torch_attention.py); where there are few rows,
+    the context is cut into parts, so that there is work for all multiprocessors;
   - context and buffer are merged by their log-sum-exp, nothing is concatenated;
   - buffers are preallocated, feature attention is folded into one matrix, Q, K and V are one matrix;
   - shapes never change, so that every function here can be compiled whole, and recorded with others
@@ -19,6 +19,8 @@ import os
 
 import torch
 import torch.nn.functional as F
+
+import torch_attention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,16 +39,19 @@ class Config:
         return self.d_model // self.n_heads
 
 
+@dataclasses.dataclass(frozen=True)
 class Model:
     """Weights by name; see the tensors of the file format in `load`."""
-
-    def __init__(self, config, embedding, layers, head):
-        self.config, self.embedding, self.layers, self.head = config, embedding, layers, head
+    config: Config
+    embedding: dict
+    layers: list
+    head: dict
+    attention: object = torch_attention.exact
 
     def to(self, dtype=None, device=None):
         move = lambda tensors: {name: t.to(device, dtype) for name, t in tensors.items()}
-        return Model(self.config, move(self.embedding), [move(l) for l in self.layers],
-                     move(self.head))
+        return dataclasses.replace(self, embedding=move(self.embedding),
+                                   layers=[move(l) for l in self.layers], head=move(self.head))
 
 
 def random_model(config, seed=0):
@@ -129,17 +134,9 @@ def split_context(keys_values, parts):
     return [(cut(k), cut(v)) for k, v in keys_values]
 
 
-def attend_context(q, keys, values):
+def attend_context(model, q, keys, values):
     """q [H, R, Dh], keys and values [parts, H, n, Dh] -> out [H, R, Dh], lse [H, R] float32."""
-    aten = torch.ops.aten
-    q = q.expand(keys.shape[0], *q.shape)
-    if q.device.type == 'cpu':
-        out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, keys, values)
-    elif q.dtype == torch.float32:  # which the fused kernel does not take; never timed
-        scores = q @ keys.transpose(-1, -2) * q.shape[-1] ** -0.5
-        out, lse = torch.softmax(scores, -1) @ values, torch.logsumexp(scores, -1)
-    else:
-        out, lse = aten._scaled_dot_product_flash_attention(q, keys, values)[:2]
+    out, lse = model.attention(q.expand(keys.shape[0], *q.shape), keys, values)
     if keys.shape[0] == 1:
         return out[0], lse[0]
     total = torch.logsumexp(lse, 0)
@@ -147,13 +144,13 @@ def attend_context(q, keys, values):
     return (out * share).sum(0).to(out.dtype), total
 
 
-def attend(q, context, buffer_keys, buffer_values, mask):
+def attend(model, q, context, buffer_keys, buffer_values, mask):
     """Every token of every path to the context and to the part of its path's buffer that `mask`
     shows: q [B, n, H, Dh], context (keys, values) [parts, H, N, Dh], buffers [B, H, T, Dh], mask
     [n, T] -> [B, n, H * Dh]. The context is never empty, so a buffer of which nothing shows is no
     special case."""
     b, n, h, dh = q.shape
-    out, lse = attend_context(q.permute(2, 0, 1, 3).reshape(h, b * n, dh), *context)
+    out, lse = attend_context(model, q.permute(2, 0, 1, 3).reshape(h, b * n, dh), *context)
     out = out.view(h, b, n, dh).transpose(0, 1)
     lse = lse.view(h, b, n).transpose(0, 1)
     scores = (q.transpose(1, 2) @ buffer_keys.transpose(-1, -2)).to(lse.dtype) * dh ** -0.5
@@ -197,7 +194,7 @@ def encode_context(model, x, y):
         q, k, v = (t.transpose(0, 1) for t in (q, k, v))
         keys_values.append((k, v))
         if index + 1 < len(model.layers):  # nobody sees what the last layer makes of a context row
-            attended = F.scaled_dot_product_attention(q[None], k[None], v[None])[0]
+            attended = model.attention(q[None], k[None], v[None])[0][0]
             z = finish(z, attended.transpose(0, 1).flatten(1), w)
     return keys_values
 
@@ -252,7 +249,7 @@ class Decode:
             z, q, k, v = project(model, z, w)
             keys.index_copy_(2, last, k[:, :1].transpose(1, 2))
             values.index_copy_(2, last, v[:, :1].transpose(1, 2))
-            z = finish(z, attend(q, context, keys, values, mask), w)
+            z = finish(z, attend(model, q, context, keys, values, mask), w)
         mixtures = mixture(model, z[:, 1])
         value = draw(*mixtures, uniform, normal)
         return value, log_density(*mixtures, value)
@@ -269,5 +266,5 @@ def densities(model, context, rows, y):
     for w, of_layer in zip(model.layers, context):
         z, q, k, v = project(model, z, w)
         keys, values = k[:, :t].transpose(1, 2), v[:, :t].transpose(1, 2)
-        z = finish(z, attend(q, of_layer, keys, values, mask), w)
+        z = finish(z, attend(model, q, of_layer, keys, values, mask), w)
     return log_density(*mixture(model, z[:, t:]), y)
