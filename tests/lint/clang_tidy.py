@@ -44,6 +44,7 @@ UNITY_CHECKS = ('bugprone-suspicious-include',)
 KEEP_CLEAN_DAYS = 30
 OWN_INCLUDE = re.compile(
     rb'^\s*#\s*include\s+"((?:base|kernels|engine|server|client|tests|proto)/[^"]+)"', re.MULTILINE)
+GENERATED_INCLUDE = re.compile(rb'^\s*#\s*include\s+"[^"]+\.pb\.h"', re.MULTILINE)
 OWN_FOLDERS = ('base', 'kernels', 'engine', 'server', 'client')
 NOISE = re.compile(r'^\d+ warnings? (generated|treated)|^Suppressed |^Use -header-filter')
 
@@ -99,8 +100,10 @@ def options_of(unit, sources, all_checks):
 
 def fingerprint(sources, command, version, options):
     digest = hashlib.sha256()
-    protos = sorted((ROOT / 'proto').rglob('*.proto'))  # what generated headers are made from
-    for path in [ROOT / '.clang-tidy', *protos, *(ROOT / p for p in included_files(sources))]:
+    paths = [ROOT / '.clang-tidy', *(ROOT / p for p in included_files(sources))]
+    if any(GENERATED_INCLUDE.search(path.read_bytes()) for path in paths):
+        paths += sorted((ROOT / 'proto').rglob('*.proto'))  # what such headers are made from
+    for path in paths:
         digest.update(str(path.relative_to(ROOT)).encode() + b'\0' + path.read_bytes() + b'\0')
     digest.update('\0'.join([command, *options]).encode() + b'\0' + version)
     return digest.hexdigest()
