@@ -109,6 +109,8 @@ class WgmmaRows {
                                                              int weight_tiles,
                                                              float (&sums)[2][kSums]) {
     int previous = 0;  // stage
+    HoldOperands(sums[0]);
+    HoldOperands(sums[1]);
 #pragma unroll 1
     for (int weight_tile = 0; weight_tile < weight_tiles; ++weight_tile) {
       const int stage = ring.Next();
@@ -129,6 +131,8 @@ class WgmmaRows {
       previous = stage;
     }
     WgmmaWait<0>();
+    HoldOperands(sums[0]);
+    HoldOperands(sums[1]);
     ring.Release(previous);
   }
 
