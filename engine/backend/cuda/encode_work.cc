@@ -26,7 +26,7 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
       fit_schedule_({fit_->task_flops()}, fit_->tasks(), 1),
       schedule_(EncodePhaseFlops(model_.config(), rows_, kTileRows,
                                  model_.row_encoder().EncodeFlops(1, features_.features)),
-                CeilDiv(rows_, kTileRows), ChunkTiles(model_, device)),
+                CeilDiv(rows_, kTileRows), EncodeChunkTiles(model_, device)),
       layout_(model_.shape(), rows_, RowsWorkspaceLayout::Use::kEncode),
       set_(layout_.Set(device.EncodeAt(workspace), rows_)) {
   Require(rows_ >= 1 && static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/require.h"
+#include "engine/backend/cuda/encode_attention.h"
 #include "engine/backend/cuda/layer_matrices.h"
 #include "kernels/cuda/layer/pack_weights.h"
 #include "kernels/cuda/layout/kv_split.h"
@@ -91,42 +92,54 @@ void FusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
   }
 }
 
-FusedForm::Partials FusedForm::Attend(int64_t layer, const TileSet& set,
-                                      const LaunchWorkspace& scratch) const {
+FusedForm::Attention FusedForm::Attend(int64_t layer, const TileSet& set,
+                                       const LaunchWorkspace& scratch) const {
+  if (set.encodes && HasEncodeAttention(shape_, device_)) {
+    uint16_t* const attended = reinterpret_cast<uint16_t*>(scratch.memory);
+    AttendToEncoded(layer, set, shape_, attended, device_);
+    return {.attended = attended};
+  }
   const int64_t splits = SplitsOfTile(set.count, set.largest_context, scratch);
-  float* const o = reinterpret_cast<float*>(scratch.memory);
-  const Partials partials = {.split = splits > 1 ? KvSplit::kSplit : KvSplit::kSingle,
-                             .o = o,
-                             .ml = o + splits * set.count * kTileRows * shape_.query_width()};
+  Attention attention;
+  if (splits > 1) {
+    float* const o = reinterpret_cast<float*>(scratch.memory);
+    attention = {.split = KvSplit::kSplit,
+                 .partial_o = o,
+                 .partial_ml = o + splits * set.count * kTileRows * shape_.query_width()};
+  } else {
+    attention.attended = reinterpret_cast<uint16_t*>(scratch.memory);
+  }
   device_.Launch(kernels::cuda::LaunchAttention,
                  {.tiles = set.tiles,
                   .q = set.q,
-                  .partial_o = partials.o,
-                  .partial_ml = partials.ml,
+                  .partial_o = attention.partial_o,
+                  .partial_ml = attention.partial_ml,
+                  .attended = attention.attended,
                   .tile_count = set.count,
                   .shape = shape_,
                   .layer = static_cast<int32_t>(layer),
                   .num_splits = static_cast<int32_t>(splits),
-                  .split = partials.split,
+                  .split = attention.split,
                   .multiprocessors = device_.properties().multiprocessors},
                  "attention");
-  return partials;
+  return attention;
 }
 
 void FusedForm::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
-                            const Partials& partials) const {
+                            const Attention& attention) const {
   const int64_t kv_layer = part == LayerPart::kPostThenPreAttention ? layer + 1 : layer;
   kernels::cuda::LayerParams params = {.tiles = set.tiles,
                                        .x = set.x,
-                                       .partial_o = partials.o,
-                                       .partial_ml = partials.ml,
+                                       .partial_o = attention.partial_o,
+                                       .partial_ml = attention.partial_ml,
+                                       .attended = attention.attended,
                                        .q = set.q,
                                        .post_attention = {},
                                        .pre_attention = {},
                                        .tile_count = set.count,
                                        .shape = shape_,
                                        .kv_layer = static_cast<int32_t>(kv_layer),
-                                       .split = partials.split,
+                                       .split = attention.split,
                                        .epsilon = config_.layer_norm_eps,
                                        .part = part};
   if (part != LayerPart::kPreAttention) params.post_attention = layers_[layer].post_attention;

@@ -39,17 +39,19 @@ class FusedForm : public LayerForm {
   void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const override;
 
  private:
-  // Partial results of attention; see AttentionParams.
-  struct Partials {
+  // Attention as LayerParams takes it: partial results, or what they combine to.
+  struct Attention {
     kernels::cuda::KvSplit split = kernels::cuda::KvSplit::kSingle;
-    float* o = nullptr;
-    float* ml = nullptr;
+    float* partial_o = nullptr;
+    float* partial_ml = nullptr;
+    uint16_t* attended = nullptr;
   };
 
-  Partials Attend(int64_t layer, const TileSet& set, const LaunchWorkspace& scratch) const;
+  // Keeps its result in `scratch`.
+  Attention Attend(int64_t layer, const TileSet& set, const LaunchWorkspace& scratch) const;
   // `layer` is the layer of PreAttention or AttentionAndMlp.
   void LaunchLayer(kernels::cuda::LayerPart part, int64_t layer, const TileSet& set,
-                   const Partials& partials) const;
+                   const Attention& attention) const;
 
   const ModelConfig config_;
   const KernelShape shape_;

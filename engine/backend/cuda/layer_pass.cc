@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/integer_math.h"
+#include "engine/backend/cuda/encode_attention.h"
+#include "kernels/cuda/attention/encode_attention.h"
 #include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
@@ -13,6 +15,14 @@ using kernels::cuda::Tile;
 int64_t ChunkTiles(const DeviceModel& model, const Device& device) {
   const int64_t tiles = std::max<int64_t>(64, device.properties().multiprocessors);
   return std::min(tiles, model.layer_form().most_tiles());
+}
+
+int64_t EncodeChunkTiles(const DeviceModel& model, const Device& device) {
+  const KernelShape& shape = model.shape();
+  if (!HasEncodeAttention(shape, device)) return ChunkTiles(model, device);
+  return std::min(
+      kernels::cuda::EncodeLaunchTiles(shape.heads, device.properties().multiprocessors),
+      model.layer_form().most_tiles());
 }
 
 std::vector<Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows) {

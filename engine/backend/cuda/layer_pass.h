@@ -21,6 +21,8 @@ namespace chorale::cuda {
 // Returns the row tiles of a step: one per multiprocessor, at least 64, and at most
 // LayerForm::most_tiles.
 int64_t ChunkTiles(const DeviceModel& model, const Device& device);
+// The same for rows of a context that is being encoded: as many as their attention is fastest with.
+int64_t EncodeChunkTiles(const DeviceModel& model, const Device& device);
 
 // Returns the tiles of rows that do not belong to paths, and do not attend to each other.
 std::vector<kernels::cuda::Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows);

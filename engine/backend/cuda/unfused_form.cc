@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/integer_math.h"
+#include "engine/backend/cuda/encode_attention.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/encode_attention.h"
 #include "kernels/cuda/head/unfused_head.h"
 #include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
@@ -100,7 +100,9 @@ void UnfusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
 
 void UnfusedForm::Attend(int64_t layer, const TileSet& set, int64_t splits,
                          const Arrays& arrays) const {
-  if (set.encodes && HasEncodeAttention()) return AttendToEncoded(layer, set, arrays);
+  if (set.encodes && HasEncodeAttention(shape_, device_)) {
+    return AttendToEncoded(layer, set, shape_, arrays.attended(), device_);
+  }
   const bool split = splits > 1;
   float* const partial_o = arrays.partials();
   float* const partial_ml = partial_o + splits * RowsOf(set) * shape_.query_width();
@@ -127,23 +129,6 @@ void UnfusedForm::Attend(int64_t layer, const TileSet& set, int64_t splits,
                   .tile_count = set.count,
                   .shape = shape_},
                  "combining attention");
-}
-
-bool UnfusedForm::HasEncodeAttention() const {
-  return kernels::cuda::HasEncodeAttention(shape_.head_dim, device_.properties().compute_major);
-}
-
-void UnfusedForm::AttendToEncoded(int64_t layer, const TileSet& set, const Arrays& arrays) const {
-  device_.Launch(kernels::cuda::LaunchEncodeAttention,
-                 {.tiles = set.tiles,
-                  .q = set.q,
-                  .q_stride = shape_.q_stride,
-                  .attended = arrays.attended(),
-                  .tile_count = set.count,
-                  .shape = shape_,
-                  .layer = static_cast<int32_t>(layer),
-                  .multiprocessors = device_.properties().multiprocessors},
-                 "attention");
 }
 
 void UnfusedForm::Mlp(int64_t layer, const TileSet& set, const Arrays& arrays) const {

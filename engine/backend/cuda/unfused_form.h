@@ -76,8 +76,6 @@ class UnfusedForm : public LayerForm {
   void ForParts(const TileSet& set, const LaunchWorkspace& scratch, const Part& part) const;
 
   void Attend(int64_t layer, const TileSet& set, int64_t splits, const Arrays& arrays) const;
-  bool HasEncodeAttention() const;
-  void AttendToEncoded(int64_t layer, const TileSet& set, const Arrays& arrays) const;
   void Mlp(int64_t layer, const TileSet& set, const Arrays& arrays) const;
   void Project(int64_t layer, const TileSet& set, const Arrays& arrays) const;
   void Normalize(const TileSet& set, const Arrays& arrays, const float* bias, const float* gamma,

@@ -1,4 +1,5 @@
 #include <cassert>
+#include <initializer_list>
 
 #include "kernels/cuda/attention/encode_attention.h"
 #include "kernels/cuda/attention/encode_rows.cuh"
@@ -29,15 +30,16 @@ struct EncodeKernelParams {
   const auto block = static_cast<int>(blockIdx.x);
   const int threes = blocks.of_three * params.attention.shape.heads;
   EncodeTask task;
+  int most = kEncodeBlockTiles;
   if (block < threes) {
     task.head = block / blocks.of_three;
-    task.first_tile = block % blocks.of_three * EncodeShape::kTiles;
-    task.tiles = min(EncodeShape::kTiles, params.attention.tile_count - task.first_tile);
+    task.first_tile = block % blocks.of_three * kEncodeBlockTiles;
   } else {
-    task.head = (block - threes) / blocks.of_one;
-    task.first_tile = blocks.of_three * EncodeShape::kTiles + (block - threes) % blocks.of_one;
-    task.tiles = 1;
+    most = blocks.other_tiles;
+    task.head = (block - threes) / blocks.others;
+    task.first_tile = blocks.of_three * kEncodeBlockTiles + (block - threes) % blocks.others * most;
   }
+  task.tiles = min(most, params.attention.tile_count - task.first_tile);
   return task;
 }
 
@@ -51,45 +53,47 @@ struct EncodeKernelParams {
 //
 // -inf: scores of keys that are not there; the first key block has a valid key, so the m of a
 // shifted sweep is finite after it, and before, only zeros are scaled.
-__global__ void __launch_bounds__(EncodeShape::kThreads, 1)
+template <int kHeadDim>
+__global__ void __launch_bounds__(EncodeShape<kHeadDim>::kThreads, 1)
     EncodeAttentionKernel(const __grid_constant__ EncodeKernelParams params) {
   GridDepLaunch();
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Shape = EncodeShape<kHeadDim>;
   const EncodeAttentionParams& p = params.attention;
   const EncodeTask task = TaskOf(params);
-  const KeyRing ring = {DynamicSmem()};
-  auto& vote = *reinterpret_cast<SweepVote*>(DynamicSmem() + EncodeShape::kVoteAt);
+  const KeyRing<kHeadDim> ring = {DynamicSmem()};
+  auto& vote = *reinterpret_cast<SweepVote*>(DynamicSmem() + Shape::kVoteAt);
   if (threadIdx.x == 0) {
     ring.Init();
     vote.Init();
   }
   __syncthreads();
   const Tile tile = LoadCg<Tile>(p.tiles + task.first_tile);
-  constexpr int kProducer = EncodeShape::kTiles * kWarpgroupThreads;
+  constexpr int kProducer = Shape::kTiles * kWarpgroupThreads;
   if (threadIdx.x >= kProducer) {
-    RegDealloc<EncodeShape::kProducerRegisters>();
+    RegDealloc<Shape::kProducerRegisters>();
     GridDepWait();
     if (threadIdx.x > kProducer) return;
     const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
     const int kv_head = task.head / (p.shape.heads / p.shape.kv_heads);
     const uint16_t* const head =
         tile.context + ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, tile.context_rows,
-                                         p.shape.kv_heads, kEncodeHeadDim);
-    RingPlace place;
+                                         p.shape.kv_heads, kHeadDim);
+    RingPlace<KeyRing<kHeadDim>::kStages> place;
     FillRing(ring, head, key_blocks, place);
     if (vote.Result()) FillRing(ring, head, key_blocks, place);
     return;
   }
-  RegAlloc<EncodeShape::kConsumerRegisters>();
+  RegAlloc<Shape::kConsumerRegisters>();
   GridDepWait();
   if (WarpgroupIndex() >= task.tiles) {
-    RingReader keys(ring);
+    RingReader<kHeadDim> keys(ring);
     keys.Drain(tile.context_rows);
     vote.Vote(false);
     if (vote.Result()) keys.Drain(tile.context_rows);
     return;
   }
-  EncodeRows rows(p, task, ring);
+  EncodeRows<kHeadDim> rows(p, task, ring);
   vote.Vote(rows.PlainSweep(tile.context_rows));
   if (vote.Result()) rows.ShiftedSweep(tile.context_rows);
 #else
@@ -97,22 +101,32 @@ __global__ void __launch_bounds__(EncodeShape::kThreads, 1)
 #endif
 }
 
+template <int kHeadDim>
+ErrorCode LaunchAs(const EncodeKernelParams& params, Stream stream) {
+  const EncodeBlocks& blocks = params.blocks;
+  const LaunchShape shape = {
+      .blocks_x = (blocks.of_three + blocks.others) * params.attention.shape.heads,
+      .threads = EncodeShape<kHeadDim>::kThreads,
+      .shared_bytes = EncodeShape<kHeadDim>::kSharedBytes,
+  };
+  return Launch(&EncodeAttentionKernel<kHeadDim>, shape, stream, params);
+}
+
 }  // namespace
 
-ErrorCode LoadEncodeAttentionKernel(int shared_bytes) {
-  return LoadKernel(&EncodeAttentionKernel, shared_bytes);
+ErrorCode LoadEncodeAttentionKernels(int shared_bytes) {
+  for (const auto kernel : {&EncodeAttentionKernel<32>, &EncodeAttentionKernel<64>}) {
+    if (const ErrorCode error = LoadKernel(kernel, shared_bytes); error != 0) return error;
+  }
+  return 0;
 }
 
 ErrorCode LaunchEncodeAttention(const EncodeAttentionParams& params, Stream stream) {
   assert(ValidateEncodeAttention(params).ok());
-  const EncodeBlocks blocks =
-      ChooseEncodeBlocks(params.tile_count, params.shape.heads, params.multiprocessors);
-  const LaunchShape shape = {
-      .blocks_x = (blocks.of_three + blocks.of_one) * params.shape.heads,
-      .threads = EncodeShape::kThreads,
-      .shared_bytes = EncodeShape::kSharedBytes,
-  };
-  return Launch(&EncodeAttentionKernel, shape, stream, EncodeKernelParams{params, blocks});
+  const EncodeKernelParams kernel_params = {
+      params, ChooseEncodeBlocks(params.tile_count, params.shape.heads, params.multiprocessors)};
+  return params.shape.head_dim == 32 ? LaunchAs<32>(kernel_params, stream)
+                                     : LaunchAs<64>(kernel_params, stream);
 }
 
 }  // namespace chorale::kernels::cuda

@@ -12,7 +12,6 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kEncodeHeadDim = 64;    // the width of heads for which there is such a kernel
 inline constexpr int kEncodeBlockTiles = 3;  // most tiles of a block
 
 struct EncodeAttentionParams {
@@ -23,19 +22,24 @@ struct EncodeAttentionParams {
   int64_t q_stride = 0;          // elements from a row's q to the next one's, a multiple of 8
   uint16_t* attended = nullptr;  // [tiles, 64, H, Dh] bf16, device
   int32_t tile_count = 0;
-  ModelShape shape;             // H, Hkv, and Dh: see HasEncodeAttention
+  ModelShape shape;             // H, Hkv, and Dh: 32 or 64
   int32_t layer = 0;            // of the context
   int32_t multiprocessors = 1;  // of the device; affects speed alone
 };
 
-// Blocks of each head: the first take three tiles each, the rest one each. A multiprocessor holds
-// one block, so blocks run in rounds. Where three tiles for each block would leave most of the last
-// round idle, it has blocks of one tile, which take half as long; never more than fill it.
+// Blocks of each head: the first take three tiles each, the others `other_tiles` each. A
+// multiprocessor holds one block, so blocks run in rounds; a block of three tiles takes half as
+// long again as a block of one. Chosen for the shortest time of all rounds.
 struct EncodeBlocks {
   int32_t of_three = 0;
-  int32_t of_one = 0;
+  int32_t others = 0;
+  int32_t other_tiles = 1;  // 1 or 2; the last block may have fewer
 };
 EncodeBlocks ChooseEncodeBlocks(int32_t tile_count, int32_t heads, int32_t multiprocessors);
+
+// Returns the tiles of a launch whose blocks of three tiles fill whole rounds, as few rounds as
+// take about a tile for each multiprocessor, or more.
+int64_t EncodeLaunchTiles(int32_t heads, int32_t multiprocessors);
 
 // Whether there is such a kernel for heads of this width on a device of this compute capability.
 bool HasEncodeAttention(int32_t head_dim, int compute_major);

@@ -24,7 +24,7 @@ inline constexpr int kWarpgroupThreads = kWarpgroupWarps * kWarpSize;
 
 // In shared memory: whether any of a block's consumer warps needs the shifted sweep (EncodeRows).
 struct SweepVote {
-  static constexpr int kWarps = KeyRing::kConsumers * kWarpgroupWarps;
+  static constexpr int kWarps = kEncodeBlockTiles * kWarpgroupWarps;
 
   Mbarrier all_voted;
   uint32_t needs[kWarps];
@@ -51,8 +51,10 @@ struct SweepVote {
 };
 
 // Sizes of a block of EncodeAttentionKernel.
+template <int kHeadDim>
 struct EncodeShape {
-  static constexpr int kTiles = KeyRing::kConsumers;  // a consumer warpgroup each
+  using Ring = KeyRing<kHeadDim>;
+  static constexpr int kTiles = Ring::kConsumers;  // a consumer warpgroup each
   // The consumers, and a warpgroup of which the first thread is the producer.
   static constexpr int kThreads = (kTiles + 1) * kWarpgroupThreads;
 
@@ -64,8 +66,8 @@ struct EncodeShape {
 
   // Shared memory: the ring, whose stages must be aligned to 1,024 bytes, each tile's queries, and
   // the vote.
-  static constexpr int kQueryBytes = kTileRows * kEncodeHeadDim * 2;
-  static constexpr int kQueriesAt = static_cast<int>(RoundUp(KeyRing::kBytes, 1024));
+  static constexpr int kQueryBytes = kTileRows * kHeadDim * 2;
+  static constexpr int kQueriesAt = static_cast<int>(RoundUp(Ring::kBytes, 1024));
   static constexpr int kVoteAt = kQueriesAt + kTiles * kQueryBytes;
   static constexpr int kSharedBytes = kVoteAt + static_cast<int>(sizeof(SweepVote));
 };
@@ -74,7 +76,7 @@ struct EncodeShape {
 struct EncodeTask {
   int head = 0;
   int first_tile = 0;
-  int tiles = 0;  // 1 to EncodeShape::kTiles
+  int tiles = 0;  // 1 to kEncodeBlockTiles
 };
 
 // Called by all warps of a consumer warpgroup that has a tile. Scores are computed one key block
@@ -102,9 +104,12 @@ struct EncodeTask {
 // On an H100, 8,192 rows with 12 heads take 318 us, 720 us where all blocks take both sweeps, and
 // took 362 us with the shifted sweep alone. A polynomial on other units for an eighth of the
 // weights did not pay: 323 us.
+template <int kHeadDim>
 class EncodeRows {
-  static constexpr int kScores = kKeyBlockKeys / 2;    // of a lane, in two rows
-  static constexpr int kColumns = kEncodeHeadDim / 2;  // likewise
+  using Ring = KeyRing<kHeadDim>;
+  using Shape = EncodeShape<kHeadDim>;
+  static constexpr int kScores = kKeyBlockKeys / 2;  // of a lane, in two rows
+  static constexpr int kColumns = kHeadDim / 2;      // likewise
   static constexpr float kMostPlainSum = 0x1p64f;
   static constexpr float kLeastPlainSum = 0x1p-64f;
   static constexpr float kSlack = 8;
@@ -112,7 +117,7 @@ class EncodeRows {
 
  public:
   __device__ __forceinline__ EncodeRows(const EncodeAttentionParams& p, const EncodeTask& task,
-                                        const KeyRing& ring)
+                                        const Ring& ring)
       : p_(p),
         head_(task.head),
         keys_(ring),
@@ -172,11 +177,11 @@ class EncodeRows {
     WgmmaWait<0>();
     HoldOperands(s_[0]);
 #pragma unroll 1
-    for (int left = context_rows; left > 0; left -= KeyRing::kKeys) {
+    for (int left = context_rows; left > 0; left -= Ring::kKeys) {
       AttendToKeyBlock<kSweep>(left, KeyBlock(previous, 1), KeyBlock(stage, 1), s_[0], s_[1]);
       if (previous != stage) keys_.Release(previous);
       // After the last stage there is none: the scores of some key block are computed in vain.
-      const int next = left > KeyRing::kKeys ? keys_.Take() : stage;
+      const int next = left > Ring::kKeys ? keys_.Take() : stage;
       AttendToKeyBlock<kSweep>(left - kKeyBlockKeys, KeyBlock(stage, 0), KeyBlock(next, 0), s_[1],
                                s_[0]);
       previous = stage;
@@ -223,27 +228,27 @@ class EncodeRows {
 
   // To shared memory, in the order of the keys of a key block.
   __device__ __forceinline__ void CopyQueries() const {
-    const uint16_t* q = p_.q + first_row_ * p_.q_stride + head_ * kEncodeHeadDim;
+    const uint16_t* q = p_.q + first_row_ * p_.q_stride + head_ * kHeadDim;
     auto* to = reinterpret_cast<uint16_t*>(DynamicSmem() + QueriesAt());
-    constexpr int kPieces = kEncodeHeadDim / 8;  // of a row
+    constexpr int kPieces = kHeadDim / 8;  // of a row
 #pragma unroll
     for (int i = 0; i < kTileRows * kPieces / kWarpgroupThreads; ++i) {
       const int piece = i * kWarpgroupThreads + ThreadIndex() % kWarpgroupThreads;
       const int row = piece / kPieces;
       const int d = piece % kPieces * 8;
-      StoreAs<Words4>(to + KeyBlockKeyAt(row, d, kEncodeHeadDim),
+      StoreAs<Words4>(to + KeyBlockKeyAt(row, d, kHeadDim),
                       LoadCg<Words4>(q + row * p_.q_stride + d));
     }
     FenceProxyAsync();
     NamedBarrierSync<kWarpgroupThreads>(kQueryBarrier + warpgroup_);
   }
   __device__ __forceinline__ int QueriesAt() const {
-    return EncodeShape::kQueriesAt + warpgroup_ * EncodeShape::kQueryBytes;
+    return Shape::kQueriesAt + warpgroup_ * Shape::kQueryBytes;
   }
 
   // Address of the i-th key block of a stage.
   __device__ __forceinline__ uint32_t KeyBlock(int stage, int i) const {
-    return ring_ + stage * KeyRing::kStageBytes + i * KeyRing::kKeyBlockBytes;
+    return ring_ + stage * Ring::kStageBytes + i * Ring::kKeyBlockBytes;
   }
 
   // Bytes from the first 16 elements of swizzled rows to the step-th, where slices are
@@ -255,12 +260,12 @@ class EncodeRows {
   // scores = q K, of a key block.
   __device__ __forceinline__ void MultiplyKeys(uint32_t key_block, float (&scores)[kScores]) const {
     constexpr int kSliceBytes = 2 * kSwizzledRows;
-    constexpr int kRowsStride = kEncodeHeadDim / kSwizzledRow * kSliceBytes;
+    constexpr int kRowsStride = kHeadDim / kSwizzledRow * kSliceBytes;
     const uint64_t keys = MakeSwizzledDescriptor(key_block, kRowsStride);
     const uint64_t queries =
         MakeSwizzledDescriptor(SmemAddress(DynamicSmem()) + QueriesAt(), kRowsStride);
 #pragma unroll
-    for (int step = 0; step < kEncodeHeadDim / 16; ++step) {
+    for (int step = 0; step < kHeadDim / 16; ++step) {
       const int offset = StepBytes(step, kSliceBytes) / 16;
       Wgmma(scores, queries + offset, keys + offset, step > 0);
     }
@@ -269,8 +274,8 @@ class EncodeRows {
   // o += weights V, of a key block.
   __device__ __forceinline__ void MultiplyValues(uint32_t key_block) {
     constexpr int kRowsStride = 2 * kSwizzledRows;
-    constexpr int kSliceBytes = kEncodeHeadDim / 8 * kRowsStride;
-    const uint64_t values = MakeSwizzledDescriptor(key_block + KeyRing::kValuesAt, kRowsStride);
+    constexpr int kSliceBytes = kHeadDim / 8 * kRowsStride;
+    const uint64_t values = MakeSwizzledDescriptor(key_block + Ring::kValuesAt, kRowsStride);
 #pragma unroll
     for (int step = 0; step < kKeyBlockKeys / 16; ++step) {
       Wgmma(o_, weights_[step], values + StepBytes(step, kSliceBytes) / 16, true);
@@ -350,10 +355,10 @@ class EncodeRows {
   __device__ __forceinline__ void StoreRow(int half, float l) const {
     const float divisor = Rcp(l);
     uint16_t* to = p_.attended +
-                   ((first_row_ + RowInTile(half)) * p_.shape.heads + head_) * kEncodeHeadDim +
+                   ((first_row_ + RowInTile(half)) * p_.shape.heads + head_) * kHeadDim +
                    LaneIndex() % 4 * 2;
 #pragma unroll
-    for (int n = 0; n < kEncodeHeadDim / 8; ++n) {
+    for (int n = 0; n < kHeadDim / 8; ++n) {
       const int at = 4 * n + 2 * half;
       StoreAs<uint32_t>(to + 8 * n, PackBf16(o_[at] * divisor, o_[at + 1] * divisor));
     }
@@ -361,7 +366,7 @@ class EncodeRows {
 
   const EncodeAttentionParams& p_;
   const int head_;
-  RingReader keys_;
+  RingReader<kHeadDim> keys_;
   const uint32_t ring_;  // address
   const int warpgroup_;
   const int64_t first_row_;  // of the tile, of the rows of all tiles

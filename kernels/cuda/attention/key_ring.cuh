@@ -13,13 +13,14 @@
 namespace chorale::kernels::cuda {
 
 // A stage holds two key blocks as they lie in a context.
+template <int kHeadDim>
 struct KeyRing {
   static constexpr int kStages = 4;
   static constexpr int kKeyBlocks = 2;  // of a stage
   static constexpr int kKeys = kKeyBlocks * kKeyBlockKeys;
   static constexpr int kConsumers = kEncodeBlockTiles;  // warpgroups
 
-  static constexpr int kKeyBlockBytes = static_cast<int>(KeyBlockSize(kEncodeHeadDim)) * 2;
+  static constexpr int kKeyBlockBytes = static_cast<int>(KeyBlockSize(kHeadDim)) * 2;
   static constexpr int kValuesAt = kKeyBlockBytes / 2;  // in a key block
   static constexpr int kStageBytes = kKeyBlocks * kKeyBlockBytes;
   static constexpr int kBytes = kStages * (kStageBytes + 2 * static_cast<int>(sizeof(Mbarrier)));
@@ -42,12 +43,13 @@ struct KeyRing {
 };
 
 // A thread's or a warp's place in a ring: stages one after the other, again and again.
+template <int kStages>
 class RingPlace {
  public:
   __device__ __forceinline__ int stage() const { return stage_; }
   __device__ __forceinline__ uint32_t parity() const { return parity_; }
   __device__ __forceinline__ void Advance() {
-    if (++stage_ == KeyRing::kStages) {
+    if (++stage_ == kStages) {
       stage_ = 0;
       parity_ ^= 1;
     }
@@ -62,18 +64,21 @@ class RingPlace {
 // which becomes the one behind them. Called by one thread.
 // If their number is odd, the last stage holds the last key block twice: consumers give the keys of
 // the second no weight, but multiply their V, which is finite, by zero.
-__device__ __forceinline__ void FillRing(const KeyRing& ring, const uint16_t* head, int key_blocks,
-                                         RingPlace& place) {
+template <int kHeadDim>
+__device__ __forceinline__ void FillRing(const KeyRing<kHeadDim>& ring, const uint16_t* head,
+                                         int key_blocks,
+                                         RingPlace<KeyRing<kHeadDim>::kStages>& place) {
+  using Ring = KeyRing<kHeadDim>;
 #pragma unroll 1
-  for (int first = 0; first < key_blocks; first += KeyRing::kKeyBlocks) {
+  for (int first = 0; first < key_blocks; first += Ring::kKeyBlocks) {
     const int stage = place.stage();
     MbarrierWait(ring.Empty(stage), place.parity() ^ 1);  // at first all stages are empty
-    MbarrierArriveExpectTx(ring.Full(stage), KeyRing::kStageBytes);
+    MbarrierArriveExpectTx(ring.Full(stage), Ring::kStageBytes);
 #pragma unroll
-    for (int i = 0; i < KeyRing::kKeyBlocks; ++i) {
-      CpAsyncBulk(ring.At(stage) + i * KeyRing::kKeyBlockBytes,
-                  head + min(first + i, key_blocks - 1) * KeyBlockSize(kEncodeHeadDim),
-                  KeyRing::kKeyBlockBytes, ring.Full(stage));
+    for (int i = 0; i < Ring::kKeyBlocks; ++i) {
+      CpAsyncBulk(ring.At(stage) + i * Ring::kKeyBlockBytes,
+                  head + min(first + i, key_blocks - 1) * KeyBlockSize(kHeadDim),
+                  Ring::kKeyBlockBytes, ring.Full(stage));
     }
     place.Advance();
   }
@@ -81,9 +86,12 @@ __device__ __forceinline__ void FillRing(const KeyRing& ring, const uint16_t* he
 
 // A consumer warp's view of a ring. All lanes call it together. Every stage is taken and released,
 // since only the parity of its phase is observable.
+template <int kHeadDim>
 class RingReader {
+  using Ring = KeyRing<kHeadDim>;
+
  public:
-  __device__ __forceinline__ explicit RingReader(const KeyRing& ring) : ring_(ring) {}
+  __device__ __forceinline__ explicit RingReader(const Ring& ring) : ring_(ring) {}
 
   // Waits until the next stage is full; returns its index.
   __device__ __forceinline__ int Take() {
@@ -103,12 +111,12 @@ class RingReader {
   // Takes and releases all stages of a context, for a warp that has no rows.
   __device__ __forceinline__ void Drain(int context_rows) {
 #pragma unroll 1
-    for (int left = context_rows; left > 0; left -= KeyRing::kKeys) Release(Take());
+    for (int left = context_rows; left > 0; left -= Ring::kKeys) Release(Take());
   }
 
  private:
-  const KeyRing ring_;  // a copy: behind a reference it would stay in local memory
-  RingPlace place_;
+  const Ring ring_;  // a copy: behind a reference it would stay in local memory
+  RingPlace<Ring::kStages> place_;
 };
 
 }  // namespace chorale::kernels::cuda

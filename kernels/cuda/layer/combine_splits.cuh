@@ -9,6 +9,7 @@
 #include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/bf16.cuh"
 #include "kernels/cuda/ptx/math.cuh"
 #include "kernels/cuda/ptx/registers.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
@@ -123,6 +124,19 @@ __device__ __forceinline__ void CombineElements(const ModelShape& shape, int num
     const float divisor = l > 0 ? Rcp(l) : 0.0f;  // no key at all: attention is 0
 #pragma unroll
     for (int k = 0; k < 4; ++k) o[r].v[k] = rows.o[r].v[k] * divisor;
+  }
+}
+
+// The same of attention that needs no combining (LayerParams::attended): columns `column` to
+// column + 3, the first row at `from`.
+template <int kTogether>
+__device__ __forceinline__ void LoadAttended(const uint16_t* from, int row_stride,
+                                             Floats4 (&o)[kTogether]) {
+#pragma unroll
+  for (int r = 0; r < kTogether; ++r) {
+    const Words2 words = LoadCg<Words2>(from + r * row_stride);
+    o[r] = {FirstBf16(words.w[0]), SecondBf16(words.w[0]), FirstBf16(words.w[1]),
+            SecondBf16(words.w[1])};
   }
 }
 

@@ -13,9 +13,10 @@ namespace chorale::kernels::cuda {
 namespace {
 
 absl::Status ValidatePostAttention(const LayerParams& p) {
-  return RequireNotNull({{"partial_o", p.partial_o},
-                         {"partial_ml", p.partial_ml},
-                         {"post_attention.weight_tiles", p.post_attention.weight_tiles},
+  if (p.attended == nullptr) {
+    RETURN_IF_ERROR(RequireNotNull({{"partial_o", p.partial_o}, {"partial_ml", p.partial_ml}}));
+  }
+  return RequireNotNull({{"post_attention.weight_tiles", p.post_attention.weight_tiles},
                          {"post_attention.vectors", p.post_attention.vectors}});
 }
 

@@ -1,7 +1,7 @@
 // All of a transformer layer except attention, in one kernel, so that a row's activations stay on
 // the chip from one attention to the next:
 //
-//   post-attention   x = LN2(x + Wo combine(partials of attention))     output projection
+//   post-attention   x = LN2(x + Wo attention)                          output projection
 //                    x = LN3(x + W2 gelu(W1 x + b1) + b2)               MLP
 //   pre-attention    x = LN1(x + P x)                                   folded feature attention
 //                    q = Wq x; K = Wk x, V = Wv x into context or buffer (tile.h)   QKV projection
@@ -66,11 +66,14 @@ constexpr int64_t PreAttentionTiles(const ModelShape& shape) {
 }
 
 struct LayerParams {
-  const Tile* tiles = nullptr;        // [tiles], device
-  float* x = nullptr;                 // [tiles, 64, D] f32, device, updated
-  const float* partial_o = nullptr;   // as in AttentionParams; read by post-attention
-  const float* partial_ml = nullptr;  // likewise
-  uint16_t* q = nullptr;              // [tiles, 64, H, Dh] bf16, device; written by pre-attention
+  const Tile* tiles = nullptr;  // [tiles], device
+  float* x = nullptr;           // [tiles, 64, D] f32, device, updated
+  // What post-attention reads: partials of attention as in AttentionParams, which it combines, or
+  // attention itself, [tiles, 64, H, Dh] bf16, device, if that is not null.
+  const float* partial_o = nullptr;
+  const float* partial_ml = nullptr;
+  const uint16_t* attended = nullptr;
+  uint16_t* q = nullptr;  // [tiles, 64, H, Dh] bf16, device; written by pre-attention
   PostAttentionWeights post_attention;
   PreAttentionWeights pre_attention;
   int32_t tile_count = 0;

@@ -107,10 +107,10 @@ class MmaRows {
     Sync();
   }
 
-  // a = attention: the states of its splits, combined in their order.
+  // a = attention: the states of its splits, combined in their order, unless it is there as such.
   __device__ __forceinline__ void CombineSplits() {
     // Rows or splits are loaded together, as many as registers allow.
-    if (num_splits_ == 1) {
+    if (num_splits_ == 1 || p_.attended != nullptr) {
       CombineRows<kRowsTogether, 1>();
     } else {
       CombineRows<1, 8>();
@@ -275,7 +275,9 @@ class MmaRows {
 #pragma unroll 1
       for (int row = WarpIndex(); row < block_rows_; row += kTogether * kWarps) {
         Floats4 combined[kTogether] = {};
-        if (column < width) {
+        if (column < width && p_.attended != nullptr) {
+          LoadAttended(p_.attended + GlobalRow(row) * width + column, kWarps * width, combined);
+        } else if (column < width) {
           CombineElements<kTogether, kSplits>(
               p_.shape, num_splits_, PartialSource(p_, GlobalRow(row), column, head_shift_), kWarps,
               combined);

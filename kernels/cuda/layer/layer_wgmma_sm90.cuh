@@ -149,7 +149,7 @@ class WgmmaLayerBlock {
     auto splits =
         static_cast<int>(ContextSplits(LoadCg<int32_t>(&p_.tiles[tile_index_].context_rows)));
     PartialSource source;
-    if (has_post) {
+    if (has_post && p_.attended == nullptr) {
       source =
           PartialSource(p_, first_row() + WarpIndex(), LaneIndex() * 4, params_.shared.head_shift);
     }
@@ -157,7 +157,7 @@ class WgmmaLayerBlock {
     source.Pin();
     GridDepWait();
     tile_ = LoadCg<Tile>(p_.tiles + tile_index_);
-    if (has_post) CombineSplits(source, splits);
+    if (has_post) FillWithAttention(source, splits);
     if (rows_in_use() <= 0) return;
     MbarrierWait(InputsReadyOf(params_), 0);
     if (!has_post) FillA();
@@ -199,11 +199,21 @@ class WgmmaLayerBlock {
     }
   }
 
-  // a = attention: the states of its splits, combined in their order. Rows or splits are loaded
-  // together, as many as registers allow. `source`: the warp's first row, the lane's first columns.
-  __device__ __forceinline__ void CombineSplits(const PartialSource& source, int splits) const {
-    if (p_.split == KvSplit::kSingle) {
-      CombineRows<kRows / kConsumerWarps, 1>(source, 1);
+  // a = attention: the states of its splits, combined in their order, unless it is there as such.
+  // Rows or splits are loaded together, as many as registers allow. `source`: the warp's first row,
+  // the lane's first columns.
+  __device__ __forceinline__ void FillWithAttention(const PartialSource& source, int splits) const {
+    constexpr int kWarpRows = kRows / kConsumerWarps;
+    if (p_.attended != nullptr) {
+      constexpr int kTogether = kWarpRows < 4 ? kWarpRows : 4;
+      const int width = p_.shape.query_width();
+      const uint16_t* const first = p_.attended + (first_row() + WarpIndex()) * width;
+      FillRows<kTogether>([&](int row, int column, Floats4(&attention)[kTogether]) {
+        LoadAttended(first + row * width + column + LaneIndex() * 4, kConsumerWarps * width,
+                     attention);
+      });
+    } else if (p_.split == KvSplit::kSingle) {
+      CombineRows<kWarpRows, 1>(source, 1);
     } else {
       CombineRows<2, kMinSplits>(source, splits);
     }
@@ -211,22 +221,30 @@ class WgmmaLayerBlock {
 
   template <int kTogether, int kSplits>
   __device__ __forceinline__ void CombineRows(const PartialSource& source, int num_splits) const {
-    const int width = p_.shape.heads * p_.shape.head_dim;
+    FillRows<kTogether>([&](int row, int column, Floats4(&combined)[kTogether]) {
+      CombineElements<kTogether, kSplits>(
+          p_.shape, num_splits, source.At(p_.shape, row, column, params_.shared.head_shift),
+          kConsumerWarps, combined);
+    });
+  }
+
+  // a = rows of attention. load(row, column, o) loads four columns of kTogether rows of the warp:
+  // `row` further than its first one, and kConsumerWarps rows apart; `column` further than the
+  // lane's first ones.
+  template <int kTogether, typename Load>
+  __device__ __forceinline__ void FillRows(const Load& load) const {
+    const int width = p_.shape.query_width();
     constexpr int kColumns = 4 * kWarpSize;
 #pragma unroll 1
     for (int first = 0; first < WeightTilesOf(width) * kWeightTileInputs; first += kColumns) {
       const int column = first + LaneIndex() * 4;
 #pragma unroll 1
       for (int row = 0; row < kRows; row += kTogether * kConsumerWarps) {
-        Floats4 combined[kTogether] = {};
-        if (column < width) {
-          CombineElements<kTogether, kSplits>(
-              p_.shape, num_splits, source.At(p_.shape, row, first, params_.shared.head_shift),
-              kConsumerWarps, combined);
-        }
+        Floats4 attention[kTogether] = {};
+        if (column < width) load(row, first, attention);
 #pragma unroll
         for (int r = 0; r < kTogether; ++r) {
-          rows_.StoreA(row + WarpIndex() + r * kConsumerWarps, column, combined[r]);
+          rows_.StoreA(row + WarpIndex() + r * kConsumerWarps, column, attention[r]);
         }
       }
     }

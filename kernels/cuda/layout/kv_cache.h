@@ -41,9 +41,9 @@ constexpr int64_t ContextKeyBlockAt(int64_t layer, int64_t kv_head, int64_t key_
          KeyBlockSize(head_dim);
 }
 
-// Heads of 64 elements and more are also read by wgmma (attention/encode_attention.h), as swizzled
+// Heads of 32 elements and more are also read by wgmma (attention/encode_attention.h), as swizzled
 // rows (SwizzledAt): of keys in K, of columns in V. Narrower ones are in the order of mma alone.
-constexpr bool IsSwizzledHead(int64_t head_dim) { return head_dim >= 64; }
+constexpr bool IsSwizzledHead(int64_t head_dim) { return head_dim >= kSwizzledRow; }
 
 // Element d of the K of a key: [8 keys at a time][slice of the head][8][slice].
 constexpr int KeyBlockKeyAt(int key, int d, int head_dim) {

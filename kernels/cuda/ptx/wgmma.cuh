@@ -105,6 +105,24 @@ __device__ __forceinline__ void Wgmma(float (&c)[32], uint64_t a, uint64_t b, bo
 
 // Likewise with a in registers: the lanes of warp w hold its rows 16w to 16w + 15, as they hold
 // Mma's operand A.
+__device__ __forceinline__ void Wgmma(float (&c)[16], const uint32_t (&a)[4], uint64_t b,
+                                      bool accumulate) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %21, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, "
+      "%8, %9, %10, %11, %12, %13, %14, %15}, "
+      "{%16, %17, %18, %19}, %20, add, 1, 1, 0;\n"
+      "}"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+        "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+        "+f"(c[14]), "+f"(c[15])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)));
+#endif
+}
 __device__ __forceinline__ void Wgmma(float (&c)[32], const uint32_t (&a)[4], uint64_t b,
                                       bool accumulate) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

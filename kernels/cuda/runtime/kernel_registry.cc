@@ -7,7 +7,7 @@ namespace chorale::kernels::cuda {
 ErrorCode LoadKernels(int shared_bytes) {
   for (const auto load :
        {&LoadAttentionKernels, &LoadCompareRowsKernel, &LoadEmbedKernels,
-        &LoadEncodeAttentionKernel, &LoadEncodeFeatureMeansKernel, &LoadHeadKernels,
+        &LoadEncodeAttentionKernels, &LoadEncodeFeatureMeansKernel, &LoadHeadKernels,
         &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
         &LoadWgmmaLayerKernels, &LoadSummariseColumnsKernel, &LoadUnfusedHeadKernel,
         &LoadUnfusedRowsKernels}) {

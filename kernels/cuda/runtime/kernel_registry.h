@@ -15,7 +15,7 @@ ErrorCode LoadAttentionKernels(int shared_bytes);
 ErrorCode LoadCompareRowsKernel(int shared_bytes);
 ErrorCode LoadEmbedKernels(int shared_bytes);
 ErrorCode LoadEncodeFeatureMeansKernel(int shared_bytes);
-ErrorCode LoadEncodeAttentionKernel(int shared_bytes);
+ErrorCode LoadEncodeAttentionKernels(int shared_bytes);
 ErrorCode LoadHeadKernels(int shared_bytes);
 ErrorCode LoadMixRowsKernel(int shared_bytes);
 ErrorCode LoadPoolCellsKernel(int shared_bytes);

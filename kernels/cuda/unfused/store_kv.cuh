@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/integer_math.h"
 #include "kernels/cuda/layer/store_qkv.cuh"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
@@ -54,13 +55,13 @@ __device__ __forceinline__ void StoreNarrowValues(const Tile& tile, const StoreK
 }
 
 // Stores K and V of a tile's rows to a context whose heads are swizzled (IsSwizzledHead). All loads
-// of a thread are in flight together: 8 columns of K of some rows, and two columns of V of 8 keys,
-// of which neighbouring threads store neighbours.
+// of a thread are in flight together: 8 columns of K of some rows, and pairs of columns of V of 8
+// keys, of which neighbouring threads store neighbours.
 template <int kHeadDim>
 __device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16_t* keys,
                                                   const uint16_t* values, int row_stride,
                                                   uint16_t* key_block) {
-  static_assert(IsSwizzledHead(kHeadDim) && kTileRows * kHeadDim / 16 % kStoreKvThreads == 0);
+  static_assert(IsSwizzledHead(kHeadDim) && kTileRows * kHeadDim / 8 % kStoreKvThreads == 0);
   constexpr int kPieces = kTileRows * kHeadDim / 8 / kStoreKvThreads;
   Words4 k[kPieces];
 #pragma unroll
@@ -71,7 +72,9 @@ __device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16
       k[i] = LoadCg<Words4>(keys + at / kHeadDim * row_stride + at % kHeadDim);
     }
   }
-  constexpr int kPairs = kTileRows / 8 * kHeadDim / 2 / kStoreKvThreads;
+  constexpr int kAllPairs = kTileRows / 8 * kHeadDim / 2;  // of columns
+  constexpr int kPairs = static_cast<int>(CeilDiv(kAllPairs, kStoreKvThreads));
+  const auto has_pair = [](int at) { return kAllPairs % kStoreKvThreads == 0 || at < kAllPairs; };
   const auto first_key = [](int at) { return (at % 2 + at / kHeadDim * 2) * 8; };
   const auto column = [](int at) { return at % kHeadDim / 2 * 2; };
   uint32_t v[kPairs][8] = {};  // of each key
@@ -81,7 +84,7 @@ __device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16
 #pragma unroll
     for (int of_eight = 0; of_eight < 8; ++of_eight) {
       const int key = first_key(at) + of_eight;
-      if (key < tile.encode_rows) {
+      if (has_pair(at) && key < tile.encode_rows) {
         v[i][of_eight] = LoadCg<uint32_t>(values + key * row_stride + column(at));
       }
     }
@@ -94,6 +97,7 @@ __device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) {
     const int at = i * kStoreKvThreads + ThreadIndex();
+    if (!has_pair(at)) continue;
     Words4 first;
     Words4 second;
 #pragma unroll
@@ -108,7 +112,7 @@ __device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16
   }
 }
 
-// The same of narrower heads.
+// The same of heads of 16.
 __device__ __forceinline__ void StoreNarrowHead(const Tile& tile, const StoreKvParams& p,
                                                 const uint16_t* keys, const uint16_t* values,
                                                 int row_stride, uint16_t* key_block) {

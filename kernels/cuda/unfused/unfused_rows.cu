@@ -245,11 +245,13 @@ __global__ void __launch_bounds__(kStoreKvThreads)
       tile.context + ContextKeyBlockAt(p.kv_layer, kv_head, tile.first_row / kKeyBlockKeys,
                                        tile.context_rows, p.shape.kv_heads, p.shape.head_dim);
   switch (p.shape.head_dim) {
+    case 32:
+      return StoreSwizzledHead<32>(tile, keys, values, row_stride, key_block);
     case 64:
       return StoreSwizzledHead<64>(tile, keys, values, row_stride, key_block);
     case 128:
       return StoreSwizzledHead<128>(tile, keys, values, row_stride, key_block);
-    default:  // 16 or 32
+    default:  // 16
       return StoreNarrowHead(tile, p, keys, values, row_stride, key_block);
   }
 }

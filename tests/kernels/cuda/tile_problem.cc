@@ -11,6 +11,7 @@
 #include "kernels/ops/append_kv.h"
 #include "kernels/ops/panel_layout.h"
 #include "kernels/ops/shared_context_attention.h"
+#include "tests/kernels/cuda/attention_inputs.h"
 #include "tests/kernels/reference/reference.h"
 #include "tests/kernels/simd_targets.h"
 
@@ -18,14 +19,6 @@ namespace chorale::kernels::cuda {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr uint16_t kNanBf16 = 0x7fff;
-// Element 0 of every query, so that element 0 of a key shifts all its scores by a chosen number.
-constexpr float kQueryLevel = 4;
-
-std::vector<float> Rounded(std::vector<float> values) {
-  for (float& x : values) x = FromBf16(ToBf16(x));
-  return values;
-}
 
 std::vector<uint16_t> Bf16(const std::vector<float>& values) {
   std::vector<uint16_t> bits;

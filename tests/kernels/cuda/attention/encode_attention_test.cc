@@ -7,210 +7,42 @@
 
 #include <algorithm>
 #include <functional>
-#include <numbers>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
-#include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/tile.h"
-#include "kernels/ops/panel_layout.h"
+#include "tests/kernels/cuda/attention/encode_problem.h"
 #include "tests/kernels/cuda/device_test.h"
-#include "tests/kernels/reference/reference.h"
-#include "tests/kernels/simd_targets.h"
 #include "tests/kernels/tensor_matchers.h"
 
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kHeadDim = 64;
-constexpr int kLayers = 2;
-constexpr int kLayer = 1;  // the one that is attended to; the other is NaN
-constexpr uint16_t kNanBf16 = 0x7fff;
-constexpr uint16_t kUnwritten = 0xffff;  // see DeviceArray
-// Element 0 of every query, so that element 0 of a key shifts all its scores by a chosen number.
-constexpr float kQueryLevel = 4;
-
 // A weight is rounded to bf16 before it multiplies a value, and so is attention itself: 2^-9 each.
 constexpr Tolerance kRounding{8e-3, 8e-3};
 
-struct EncodeCase {
-  int rows = 0;  // of the context
-  int heads = 1;
-  int kv_heads = 1;
-  float score_deviation = 1;  // roughly
-  // Mean score of a key.
-  std::function<float(int)> level = [](int /*key*/) { return 0.0f; };
-  // What multiplies the scores of a row.
-  std::function<float(int)> factor = [](int /*row*/) { return 1.0f; };
-  // The tiles of the launch.
-  int first_tile = 0;
-  int tile_count = 0;
-  // By how many rows q is rotated within each tile: row 0 has that of this row, and so on.
-  int rotation = 0;
-};
-
-std::vector<float> Rounded(std::vector<float> values) {
-  for (float& x : values) x = FromBf16(ToBf16(x));
-  return values;
-}
-
-// A context of random rows that is being encoded, with q, K and V of one layer.
-class EncodeProblem {
- public:
-  explicit EncodeProblem(const EncodeCase& shape, uint32_t seed) : shape_(shape) {
-    const float deviation = shape.score_deviation / 8 / std::numbers::ln2_v<float>;
-    q_ = RandomTensor(Rows() * shape.heads * kHeadDim, seed, deviation);
-    for (size_t i = 0; i < q_.size(); i += kHeadDim) q_[i] = kQueryLevel;
-    for (size_t i = 0; i < q_.size(); ++i) {
-      q_[i] *= shape.factor(static_cast<int>(i / (shape.heads * kHeadDim)));
-    }
-    k_ = RandomTensor(shape.rows * KvWidth(), seed + 1);
-    for (size_t i = 0; i < k_.size(); i += kHeadDim) {
-      k_[i] =
-          shape.level(static_cast<int>(i / KvWidth())) / kQueryLevel / std::numbers::ln2_v<float>;
-    }
-    const int64_t width = int64_t{shape.heads} * kHeadDim;
-    for (int i = 0; i < Tiles(); ++i) {
-      const auto tile = q_.begin() + i * kTileRows * width;
-      std::rotate(tile, tile + shape.rotation * width, tile + kTileRows * width);
-    }
-    q_ = Rounded(q_);
-    k_ = Rounded(k_);
-    v_ = Rounded(RandomTensor(shape.rows * KvWidth(), seed + 2));
-    PackRows();
-    PackContext();
-    std::vector<Tile> tiles;
-    for (int i = 0; i < Tiles(); ++i) {
-      const int rows = std::min(kTileRows, shape.rows - i * kTileRows);
-      tiles.push_back({.context = context_.data(),
-                       .context_rows = shape.rows,
-                       .groups = (rows + kGroupRows - 1) / kGroupRows,
-                       .first_row = i * kTileRows,
-                       .encode_rows = rows});
-    }
-    tiles_ = DeviceArray<Tile>(tiles);
-  }
-
-  int Tiles() const { return (shape_.rows + kTileRows - 1) / kTileRows; }
-
-  // Attention of a launch's tiles by the kernel: the bits, [Tiles(), 64, H, Dh]. Those of other
-  // tiles are kUnwritten.
-  std::vector<uint16_t> Launch(int first, int count, Stream stream, int multiprocessors = 1) const {
-    const int64_t width = int64_t{shape_.heads} * kHeadDim;
-    const DeviceArray<uint16_t> attended(Rows() * width);
-    const int64_t row = int64_t{first} * kTileRows;
-    const EncodeAttentionParams params = {
-        .tiles = tiles_.data() + first,
-        .q = rows_.data() + row * Stride(),
-        .q_stride = Stride(),
-        .attended = attended.data() + row * width,
-        .tile_count = count,
-        .shape = {.heads = shape_.heads, .kv_heads = shape_.kv_heads, .head_dim = kHeadDim},
-        .layer = kLayer,
-        .multiprocessors = multiprocessors};
-    EXPECT_TRUE(ValidateEncodeAttention(params).ok()) << ValidateEncodeAttention(params);
-    ExpectSuccess(LaunchEncodeAttention(params, stream), "launching attention");
-    return attended.ToHost(stream);
-  }
-
-  // Attention of the rows of a launch's tiles that are in use, [rows, H, Dh].
-  std::vector<float> Reference(int first, int count) const {
-    const int64_t n = shape_.rows;
-    std::vector<float> keys(shape_.kv_heads * PackedKeysSize(n, kHeadDim));
-    std::vector<float> values(shape_.kv_heads * ValuesSize(n, kHeadDim));
-    reference::AppendKv({.k = k_.data(),
-                         .v = v_.data(),
-                         .keys = keys.data(),
-                         .values = values.data(),
-                         .n = n,
-                         .capacity = n,
-                         .kv_heads = shape_.kv_heads,
-                         .head_dim = kHeadDim,
-                         .kv_stride = KvWidth()});
-    const int64_t width = int64_t{shape_.heads} * kHeadDim;
-    const int64_t row = int64_t{first} * kTileRows;
-    const int64_t rows = UsedRows(first, count);
-    std::vector<float> out(rows * width);
-    reference::SharedContextAttention({.q = q_.data() + row * width,
-                                       .out = out.data(),
-                                       .context_keys = keys.data(),
-                                       .context_values = values.data(),
-                                       .rows = rows,
-                                       .heads = shape_.heads,
-                                       .kv_heads = shape_.kv_heads,
-                                       .head_dim = kHeadDim,
-                                       .context_rows = n,
-                                       .q_stride = width,
-                                       .out_stride = width,
-                                       .scale = std::numbers::ln2_v<float>});
-    return out;
-  }
-
-  int64_t UsedRows(int first, int count) const {
-    return std::min(shape_.rows, (first + count) * kTileRows) - first * kTileRows;
-  }
-
- private:
-  int64_t Rows() const { return int64_t{Tiles()} * kTileRows; }
-  int64_t KvWidth() const { return int64_t{shape_.kv_heads} * kHeadDim; }
-  int64_t Stride() const { return int64_t{shape_.heads} * kHeadDim + 2 * KvWidth(); }
-
-  // q, and NaN where a layer's K and V would be.
-  void PackRows() {
-    const int64_t width = int64_t{shape_.heads} * kHeadDim;
-    std::vector<uint16_t> rows(Rows() * Stride(), kNanBf16);
-    for (int64_t row = 0; row < Rows(); ++row) {
-      for (int64_t i = 0; i < width; ++i) rows[row * Stride() + i] = ToBf16(q_[row * width + i]);
-    }
-    rows_ = DeviceArray<uint16_t>(rows);
-  }
-
-  void PackContext() {
-    const int64_t layer_size = ContextLayerSize(shape_.rows, shape_.kv_heads, kHeadDim);
-    std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
-    const int64_t blocks = ContextKeyBlocks(shape_.rows);
-    for (int64_t key = 0; key < blocks * kKeyBlockKeys; ++key) {
-      for (int64_t h = 0; h < shape_.kv_heads; ++h) {
-        uint16_t* block = packed.data() + ContextKeyBlockAt(kLayer, h, key / kKeyBlockKeys,
-                                                            shape_.rows, shape_.kv_heads, kHeadDim);
-        const auto in_block = static_cast<int>(key % kKeyBlockKeys);
-        for (int d = 0; d < kHeadDim; ++d) {
-          const int64_t at = key * KvWidth() + h * kHeadDim + d;
-          const bool is_row = key < shape_.rows;
-          if (is_row) block[KeyBlockKeyAt(in_block, d, kHeadDim)] = ToBf16(k_[at]);
-          block[KeyBlockValueAt(in_block, d, kHeadDim)] = is_row ? ToBf16(v_[at]) : 0;
-        }
-      }
-    }
-    context_ = DeviceArray<uint16_t>(packed);
-  }
-
-  const EncodeCase shape_;
-  // In float32, exactly representable in bf16.
-  std::vector<float> q_;  // [Rows(), H, Dh]
-  std::vector<float> k_;  // [rows, Hkv, Dh]
-  std::vector<float> v_;
-  DeviceArray<uint16_t> rows_;
-  DeviceArray<uint16_t> context_;
-  DeviceArray<Tile> tiles_;
-};
-
-class EncodeAttentionTest : public DeviceTest {
+// The parameter: Dh.
+class EncodeAttentionTest : public DeviceTest, public testing::WithParamInterface<int> {
  protected:
   void SetUp() override {
     DeviceTest::SetUp();
-    if (!IsSkipped() && !HasEncodeAttention(kHeadDim, properties_.compute_major)) {
+    if (!IsSkipped() && !HasEncodeAttention(GetParam(), properties_.compute_major)) {
       GTEST_SKIP() << "the device has no wgmma";
     }
   }
 
+  static EncodeProblem Problem(EncodeCase c, uint32_t seed) {
+    c.head_dim = GetParam();
+    return EncodeProblem(c, seed);
+  }
+
   void ExpectAgreesWithReference(const EncodeCase& c, uint32_t seed) const {
-    const EncodeProblem problem(c, seed);
+    const EncodeProblem problem = Problem(c, seed);
     const int count = c.tile_count > 0 ? c.tile_count : problem.Tiles();
     const std::vector<uint16_t> bits = problem.Launch(c.first_tile, count, stream_);
-    const int64_t width = int64_t{c.heads} * kHeadDim;
+    const int64_t width = int64_t{c.heads} * GetParam();
     std::vector<float> actual;
     for (int64_t i = 0; i < problem.UsedRows(c.first_tile, count) * width; ++i) {
       actual.push_back(FromBf16(bits[c.first_tile * kTileRows * width + i]));
@@ -219,7 +51,7 @@ class EncodeAttentionTest : public DeviceTest {
   }
 };
 
-TEST_F(EncodeAttentionTest, AgreesWithTheReference) {
+TEST_P(EncodeAttentionTest, AgreesWithTheReference) {
   // One row; whole key blocks; heads that share a K/V head; a ring that is filled again, from the
   // middle of a context to its end.
   for (const EncodeCase& c : {EncodeCase{.rows = 1}, EncodeCase{.rows = 128},
@@ -231,7 +63,7 @@ TEST_F(EncodeAttentionTest, AgreesWithTheReference) {
   }
 }
 
-TEST_F(EncodeAttentionTest, CountsEveryKey) {
+TEST_P(EncodeAttentionTest, CountsEveryKey) {
   for (int rows : {63, 191, 257}) {
     SCOPED_TRACE(rows);
     ExpectAgreesWithReference({.rows = rows, .score_deviation = 0, .tile_count = 1}, 2);
@@ -240,7 +72,7 @@ TEST_F(EncodeAttentionTest, CountsEveryKey) {
 
 // Rows need the shifted sweep or not; in it, the maximum is raised by much, by little and not at
 // all.
-TEST_F(EncodeAttentionTest, ScoresThatRiseAndFall) {
+TEST_P(EncodeAttentionTest, ScoresThatRiseAndFall) {
   const std::vector<std::function<float(int)>> levels = {
       [](int key) { return static_cast<float>(key) * 0.03f; },
       [](int key) { return static_cast<float>(key) * 0.2f - 60; },
@@ -270,14 +102,14 @@ std::vector<EncodeCase> CasesOfBothSweeps() {
 
 // A row's bits depend neither on the other tiles of a launch nor on its place among them; nothing
 // is written beyond the tiles of a launch.
-TEST_F(EncodeAttentionTest, ATileAloneHasTheBitsOfTheTileInALaunchOfAll) {
+TEST_P(EncodeAttentionTest, ATileAloneHasTheBitsOfTheTileInALaunchOfAll) {
   for (const EncodeCase& c : CasesOfBothSweeps()) {
     SCOPED_TRACE(c.level(0));
-    const EncodeProblem problem(c, 5);
+    const EncodeProblem problem = Problem(c, 5);
     const std::vector<uint16_t> all = problem.Launch(0, problem.Tiles(), stream_);
     const size_t tile_size = all.size() / problem.Tiles();
     for (int tile = 0; tile < problem.Tiles(); ++tile) {
-      std::vector<uint16_t> expected(all.size(), kUnwritten);
+      std::vector<uint16_t> expected(all.size(), EncodeProblem::kUnwritten);
       std::copy_n(all.begin() + tile * tile_size, tile_size, expected.begin() + tile * tile_size);
       EXPECT_THAT(problem.Launch(tile, 1, stream_), TensorBitsEqual(expected)) << tile;
     }
@@ -285,27 +117,30 @@ TEST_F(EncodeAttentionTest, ATileAloneHasTheBitsOfTheTileInALaunchOfAll) {
 }
 
 // Nor on how many tiles its block has.
-TEST_F(EncodeAttentionTest, BlocksOfOneAndOfThreeTilesGiveTheSameBits) {
+TEST_P(EncodeAttentionTest, BlocksOfAnySizeGiveTheSameBits) {
   for (EncodeCase c : CasesOfBothSweeps()) {
     SCOPED_TRACE(c.level(0));
     c.kv_heads = 2;
-    const EncodeProblem problem(c, 7);
-    const std::vector<uint16_t> threes = problem.Launch(0, problem.Tiles(), stream_, 1);
-    EXPECT_THAT(problem.Launch(0, problem.Tiles(), stream_, 4), TensorBitsEqual(threes)) << "mixed";
-    EXPECT_THAT(problem.Launch(0, problem.Tiles(), stream_, 132), TensorBitsEqual(threes))
-        << "ones";
+    const EncodeProblem problem = Problem(c, 7);
+    const auto launch = [&](int multiprocessors) {
+      return problem.Launch(0, problem.Tiles(), stream_, multiprocessors);
+    };
+    const std::vector<uint16_t> threes = launch(4);
+    EXPECT_THAT(launch(1), TensorBitsEqual(threes)) << "three and two";
+    EXPECT_THAT(launch(6), TensorBitsEqual(threes)) << "twos";
+    EXPECT_THAT(launch(132), TensorBitsEqual(threes)) << "ones";
   }
 }
 
 // Nor do they depend on the other rows of the tile, of which some share a warp with it, and on its
 // place among them.
-TEST_F(EncodeAttentionTest, ARowHasTheSameBitsAnywhereInATile) {
+TEST_P(EncodeAttentionTest, ARowHasTheSameBitsAnywhereInATile) {
   for (EncodeCase c : CasesOfBothSweeps()) {
     SCOPED_TRACE(c.level(0));
-    std::vector<uint16_t> expected = EncodeProblem(c, 6).Launch(0, 1, stream_);
+    std::vector<uint16_t> expected = Problem(c, 6).Launch(0, 1, stream_);
     c.rotation = 8;
-    const std::vector<uint16_t> actual = EncodeProblem(c, 6).Launch(0, 1, stream_);
-    const int64_t width = int64_t{c.heads} * kHeadDim;
+    const std::vector<uint16_t> actual = Problem(c, 6).Launch(0, 1, stream_);
+    const int64_t width = int64_t{c.heads} * GetParam();
     std::rotate(expected.begin(), expected.begin() + c.rotation * width,
                 expected.begin() + kTileRows * width);
     EXPECT_THAT(actual, TensorBitsEqual(expected));
@@ -325,7 +160,7 @@ EncodeCase MixedRows() {
           .factor = FactorOfRow};
 }
 
-TEST_F(EncodeAttentionTest, RowsOfBothSweepsInATile) {
+TEST_P(EncodeAttentionTest, RowsOfBothSweepsInATile) {
   EncodeCase c = MixedRows();
   ExpectAgreesWithReference(c, 8);
   c.first_tile = 4;  // a block of one tile whose last rows are not in use
@@ -334,17 +169,17 @@ TEST_F(EncodeAttentionTest, RowsOfBothSweepsInATile) {
 }
 
 // Nor do a row's bits depend on which sweep other rows need.
-TEST_F(EncodeAttentionTest, ARowHasTheSameBitsBesideRowsOfEitherSweep) {
+TEST_P(EncodeAttentionTest, ARowHasTheSameBitsBesideRowsOfEitherSweep) {
   EncodeCase c = MixedRows();
-  const EncodeProblem mixed(c, 9);
+  const EncodeProblem mixed = Problem(c, 9);
   const std::vector<uint16_t> bits = mixed.Launch(0, mixed.Tiles(), stream_);
-  const int64_t width = int64_t{c.heads} * kHeadDim;
+  const int64_t width = int64_t{c.heads} * GetParam();
   for (const bool fits : {true, false}) {
     // The other rows do what these do.
     c.factor = [=](int row) {
       return FitsThePlainSweep(row) == fits ? FactorOfRow(row) : fits ? kFits : 1.0f;
     };
-    const EncodeProblem alike(c, 9);
+    const EncodeProblem alike = Problem(c, 9);
     const std::vector<uint16_t> expected = alike.Launch(0, alike.Tiles(), stream_);
     for (int row = 0; row < c.rows; ++row) {
       if (FitsThePlainSweep(row) != fits) continue;
@@ -355,24 +190,39 @@ TEST_F(EncodeAttentionTest, ARowHasTheSameBitsBesideRowsOfEitherSweep) {
   }
 }
 
-TEST(ChooseEncodeBlocksTest, FillsTheLastRound) {
+INSTANTIATE_TEST_SUITE_P(Widths, EncodeAttentionTest, testing::Values(32, 64));
+
+TEST(ChooseEncodeBlocksTest, TakesTheShortestRounds) {
   const auto blocks = [](int tiles, int heads, int multiprocessors) {
     const EncodeBlocks chosen = ChooseEncodeBlocks(tiles, heads, multiprocessors);
-    return std::pair(chosen.of_three, chosen.of_one);
+    return std::tuple(chosen.of_three, chosen.others, chosen.other_tiles);
   };
-  EXPECT_EQ(blocks(128, 16, 132), std::pair(41, 5)) << "five rounds, and 80 blocks of one tile";
-  EXPECT_EQ(blocks(128, 12, 132), std::pair(43, 0)) << "the fourth round is nearly full";
-  EXPECT_EQ(blocks(8, 16, 132), std::pair(0, 8)) << "a block for each tile fits";
-  EXPECT_EQ(blocks(9, 16, 132), std::pair(3, 0));
+  EXPECT_EQ(blocks(132, 16, 132), std::tuple(41, 5, 2)) << "five rounds, and blocks of two tiles";
+  EXPECT_EQ(blocks(128, 16, 132), std::tuple(41, 5, 1)) << "five rounds, and 80 blocks of one tile";
+  EXPECT_EQ(blocks(128, 12, 132), std::tuple(43, 0, 1)) << "the fourth round is nearly full";
+  EXPECT_EQ(blocks(132, 2, 132), std::tuple(0, 66, 2)) << "one round of blocks of two";
+  EXPECT_EQ(blocks(128, 4, 132), std::tuple(33, 29, 1)) << "a round of each size";
+  EXPECT_EQ(blocks(16, 2, 132), std::tuple(0, 16, 1)) << "a block for each tile fits";
   // As in the test of their bits.
-  EXPECT_EQ(blocks(5, 2, 1), std::pair(2, 0));
-  EXPECT_EQ(blocks(5, 2, 4), std::pair(1, 2));
-  EXPECT_EQ(blocks(5, 2, 132), std::pair(0, 5));
+  EXPECT_EQ(blocks(5, 2, 1), std::tuple(1, 1, 2));
+  EXPECT_EQ(blocks(5, 2, 4), std::tuple(2, 0, 1));
+  EXPECT_EQ(blocks(5, 2, 6), std::tuple(0, 3, 2));
+  EXPECT_EQ(blocks(5, 2, 132), std::tuple(0, 5, 1));
+}
+
+TEST(EncodeLaunchTilesTest, FillsRoundsOfBlocksOfThree) {
+  EXPECT_EQ(EncodeLaunchTiles(1, 132), 396);
+  EXPECT_EQ(EncodeLaunchTiles(2, 132), 198);
+  EXPECT_EQ(EncodeLaunchTiles(4, 132), 198);
+  EXPECT_EQ(EncodeLaunchTiles(12, 132), 132);
+  EXPECT_EQ(EncodeLaunchTiles(16, 132), 147);
+  EXPECT_EQ(EncodeLaunchTiles(16, 1), 3);
 }
 
 TEST(HasEncodeAttentionTest, WhereThereIsWgmma) {
+  EXPECT_TRUE(HasEncodeAttention(32, 9));
   EXPECT_TRUE(HasEncodeAttention(64, 9));
-  EXPECT_FALSE(HasEncodeAttention(32, 9));
+  EXPECT_FALSE(HasEncodeAttention(16, 9));
   EXPECT_FALSE(HasEncodeAttention(64, 8));
   EXPECT_FALSE(HasEncodeAttention(64, 10));
 }
@@ -396,7 +246,7 @@ TEST(ValidateEncodeAttentionTest, NamesTheField) {
   EXPECT_THAT(message([](Params& p) { p.q = nullptr; }), testing::HasSubstr("q is null"));
   EXPECT_THAT(message([](Params& p) { p.tile_count = 0; }), testing::HasSubstr("tile_count"));
   EXPECT_THAT(message([](Params& p) { p.shape.kv_heads = 3; }), testing::HasSubstr("kv_heads"));
-  EXPECT_THAT(message([](Params& p) { p.shape.head_dim = 32; }), testing::HasSubstr("head_dim"));
+  EXPECT_THAT(message([](Params& p) { p.shape.head_dim = 16; }), testing::HasSubstr("head_dim"));
   EXPECT_THAT(message([](Params& p) { p.q_stride = 513; }), testing::HasSubstr("q_stride"));
   EXPECT_THAT(message([](Params& p) { p.q_stride = 248; }), testing::HasSubstr("q_stride"));
   EXPECT_THAT(message([](Params& p) { p.multiprocessors = 0; }),

@@ -121,15 +121,18 @@ bool LayerProblem::InUse(int row) const {
   return row % 64 < 16 * groups[row / 64];
 }
 
-LayerProblem::Result LayerProblem::Run(LayerPart part, int block_rows, Stream stream, Form form) {
+LayerProblem::Result LayerProblem::Run(LayerPart part, int block_rows, Stream stream, Form form,
+                                       Attention attention) {
   const bool wgmma = form == Form::kWgmma;
+  const bool partials = attention == Attention::kPartials;
   const DeviceArray<float> x(x_);
   const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.query_width());
   const LayerParams params = {
       .tiles = tiles_.data(),
       .x = x.data(),
-      .partial_o = partial_o_.data(),
-      .partial_ml = partial_ml_.data(),
+      .partial_o = partials ? partial_o_.data() : nullptr,
+      .partial_ml = partials ? partial_ml_.data() : nullptr,
+      .attended = partials ? nullptr : attended_.data(),
       .q = q.data(),
       .post_attention = {post_attention_tiles_.data(),
                          wgmma ? post_attention_wgmma_tiles_.data() : nullptr,
@@ -197,6 +200,9 @@ void LayerProblem::MakeStates() {
   }
   partial_o_ = DeviceArray<float>(o);
   partial_ml_ = DeviceArray<float>(state);
+  std::vector<uint16_t> attended;
+  for (const double x : attention_) attended.push_back(ToBf16(static_cast<float>(x)));
+  attended_ = DeviceArray<uint16_t>(attended);
 }
 
 }  // namespace chorale::kernels::cuda

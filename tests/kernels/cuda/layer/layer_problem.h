@@ -64,8 +64,12 @@ class LayerProblem {
     bool operator==(const Result&) const = default;
   };
 
-  // Launches the form of the kernel and returns everything that it may write.
-  Result Run(LayerPart part, int block_rows, Stream stream, Form form = Form::kMma);
+  enum class Attention { kPartials, kAttended };
+
+  // Launches the form of the kernel and returns everything that it may write. With kAttended, it
+  // is given the combined attention, rounded to bf16, instead of partials.
+  Result Run(LayerPart part, int block_rows, Stream stream, Form form = Form::kMma,
+             Attention attention = Attention::kPartials);
 
   // The float64 reference of a row.
   RowResult Expected(LayerPart part, int row) const;
@@ -84,7 +88,7 @@ class LayerProblem {
 
   DeviceArray<Tile> tiles_;
   DeviceArray<float> partial_o_, partial_ml_;
-  DeviceArray<uint16_t> context_, buffer_;
+  DeviceArray<uint16_t> attended_, context_, buffer_;
   DeviceArray<uint16_t> post_attention_tiles_, pre_attention_tiles_;
   DeviceArray<uint16_t> post_attention_wgmma_tiles_, pre_attention_wgmma_tiles_;
   DeviceArray<float> post_vectors_, pre_vectors_;

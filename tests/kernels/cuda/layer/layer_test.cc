@@ -33,9 +33,12 @@ class LayerTest : public DeviceTest {
   }
 
   // Compares every row_step-th row: with 7, still one of every lane.
-  void ExpectAgreesWithReference(const ModelShape& shape, LayerPart part, int row_step = 1) {
+  void ExpectAgreesWithReference(
+      const ModelShape& shape, LayerPart part, int row_step = 1,
+      LayerProblem::Attention attention = LayerProblem::Attention::kPartials) {
     LayerProblem problem(shape);
-    const LayerProblem::Result result = problem.Run(part, 16, stream_);
+    const LayerProblem::Result result =
+        problem.Run(part, 16, stream_, LayerProblem::Form::kMma, attention);
     const int64_t queries = shape.query_width();
     for (int row = 0; row < LayerProblem::kRows; row += row_step) {
       SCOPED_TRACE(testing::Message() << "row " << row);
@@ -102,6 +105,11 @@ TEST_F(LayerTest, EveryPart) {
   }
 }
 
+TEST_F(LayerTest, AttentionThatNeedsNoCombining) {
+  ExpectAgreesWithReference(kSmallLayer, LayerPart::kPostThenPreAttention, 1,
+                            LayerProblem::Attention::kAttended);
+}
+
 TEST_F(LayerTest, ShapesOfOtherModels) {
   const std::vector<ModelShape> shapes = {
       {.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 48},
@@ -165,6 +173,16 @@ TEST_F(LayerTest, Wgmma) {
         if (block_rows == 64 && shape.width > 128) continue;  // more than the shared memory
         SCOPED_TRACE(testing::Message() << shape.width << ", " << block_rows << " rows");
         EXPECT_TRUE(problem.Run(part, block_rows, stream_, LayerProblem::Form::kWgmma) == expected);
+      }
+      if (part == LayerPart::kPreAttention) continue;
+      const auto attended = [&](int block_rows, LayerProblem::Form form) {
+        return problem.Run(part, block_rows, stream_, form, LayerProblem::Attention::kAttended);
+      };
+      for (const int block_rows : {16, 64}) {
+        if (block_rows == 64 && shape.width > 128) continue;
+        EXPECT_TRUE(attended(block_rows, LayerProblem::Form::kWgmma) ==
+                    attended(16, LayerProblem::Form::kMma))
+            << shape.width << ", " << block_rows << " rows";
       }
     }
   }

@@ -45,8 +45,10 @@ TEST(LayoutTest, KeyBlock) {
       }
     }
   }
-  // With 32 columns keys are simply rows; 8 neighbouring columns stay neighbours with any width.
-  EXPECT_EQ(KeyBlockKeyAt(5, 7, 32), 5 * 32 + 7);
+  // With 16 columns keys are simply rows; 8 neighbouring columns stay neighbours with any width.
+  EXPECT_EQ(KeyBlockKeyAt(5, 7, 16), 5 * 16 + 7);
+  // Row 5 of its 8: piece 0 lies in place 0 ^ 2.
+  EXPECT_EQ(KeyBlockKeyAt(5, 7, 32), 5 * 32 + 2 * 8 + 7);
   EXPECT_EQ(KeyBlockKeyAt(9, 33, 64), (2 * 1 + 1) * 8 * 32 + 1 * 32 + 1);
   // Row 5 of its 8: piece 1 lies in place 1 ^ 2.
   EXPECT_EQ(KeyBlockKeyAt(13, 41, 64), (2 * 1 + 1) * 8 * 32 + 5 * 32 + 3 * 8 + 1);
