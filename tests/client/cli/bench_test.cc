@@ -162,7 +162,7 @@ TEST_F(BenchTest, WhatWasMeasuredBeforeAnErrorIsWritten) {
   std::vector<grpc::Status> statuses(30, grpc::Status::OK);
   statuses.resize(10'000, WithBadField("bad", "path_count", "must be at most 5"));
   server_.service().FailNext(statuses);
-  const ProgramResult result = RunProgram(Command({"--concurrency=1,2,2,2", "--duration=0.5"}));
+  const ProgramResult result = RunProgram(Command({"--concurrency=1,8,8,8", "--duration=0.5"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(Column(result.out, "concurrency").at(0), "1");
 }

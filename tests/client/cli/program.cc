@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/eventually.h"
 
 namespace chorale::client {
 namespace {
@@ -65,8 +66,13 @@ void Program::Signal(int signal) const {
 
 ProgramResult Program::Wait() {
   ProgramResult result;
+  if (pid_ <= 0) return result;
   int status = 0;
-  if (pid_ <= 0 || waitpid(pid_, &status, 0) != pid_) return result;
+  if (!Eventually([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) {
+    ADD_FAILURE() << "the program did not end";
+    kill(pid_, SIGKILL);
+    waitpid(pid_, &status, 0);
+  }
   pid_ = -1;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   result.out = Slurp(out_file_);

@@ -25,6 +25,7 @@ class Program {
   ~Program();
 
   void Signal(int signal) const;
+  // Kills the program, and fails the test, if it does not end within kPatience.
   ProgramResult Wait();
 
  private:

@@ -1,9 +1,10 @@
-// Commands about a server: chorale models and chorale info.
+// Commands about a server, chorale models and chorale info, and about one that refuses them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "tests/client/cli/command_line_fixture.h"
 
 namespace chorale::client {
@@ -69,6 +70,13 @@ TEST_F(CommandLineTest, InfoShowsTheServer) {
 TEST_F(CommandLineTest, AnOlderServerHasNoInfo) {
   server_.service().FailNext({grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "")});
   EXPECT_EQ(RunProgram({"info"}).exit_code, 1);
+}
+
+TEST_F(CommandLineTest, ConnectionsBeingOpenedDoNotDisturbTheExit) {
+  for (int i = 0; i < 50; ++i) {
+    ExpectFailure({"ls", "--server", absl::StrCat("https://", server_.address())}, 1,
+                  "does not speak TLS");
+  }
 }
 
 }  // namespace
