@@ -70,8 +70,8 @@ FusedForm::FusedForm(const Model& model, const KernelShape& shape, Device& devic
 int64_t FusedForm::SplitsOfTile(int64_t tiles, int64_t largest_context,
                                 const LaunchWorkspace& scratch) const {
   const int64_t splits_in_memory = scratch.bytes / PartialBytes(shape_) / tiles;
-  const KvSplit split = kernels::cuda::ChooseSplit(
-      tiles, shape_.heads, largest_context, splits_in_memory, device_.properties().multiprocessors);
+  const KvSplit split = kernels::cuda::ChooseSplit(tiles, shape_, largest_context, splits_in_memory,
+                                                   device_.properties().multiprocessors);
   return split == KvSplit::kSplit ? kernels::cuda::MaxContextSplits(largest_context) : 1;
 }
 

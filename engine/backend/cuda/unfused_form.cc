@@ -55,15 +55,13 @@ int64_t UnfusedForm::LaunchTiles(const LaunchWorkspace& scratch) const {
   return std::min(gemms_.most_tiles, scratch.bytes / ScratchBytes());
 }
 
-// Divides keys into splits only if there are fewer blocks than multiprocessors. With more blocks,
-// writing and reading the partial results would cost more time than the idle multiprocessors.
 int64_t UnfusedForm::SplitsOfTile(int64_t tiles, int64_t largest_context,
                                   const LaunchWorkspace& scratch) const {
   const int64_t in_launch = std::min(tiles, LaunchTiles(scratch));
   const int64_t left = scratch.bytes - Arrays(shape_, in_launch, scratch.memory).bytes();
-  const KvSplit split = kernels::cuda::ChooseSplit(in_launch, shape_.heads, largest_context,
+  const KvSplit split = kernels::cuda::ChooseSplit(in_launch, shape_, largest_context,
                                                    left / (in_launch * PartialBytes(shape_)),
-                                                   device_.properties().multiprocessors / 2);
+                                                   device_.properties().multiprocessors);
   return split == KvSplit::kSplit ? kernels::cuda::MaxContextSplits(largest_context) : 1;
 }
 

@@ -47,10 +47,11 @@ absl::Status ValidateHeads(const ModelShape& shape);
 // ContextSplits of every tile's context: the caller ensures it.
 absl::Status ValidateAttention(const AttentionParams& params);
 
-// kSplit if there are too few tiles to fill the device's multiprocessors, and num_splits suffices
-// for the largest context.
-KvSplit ChooseSplit(int64_t tiles, int64_t heads, int64_t largest_context_rows, int64_t num_splits,
-                    int multiprocessors);
+// kSplit if so few blocks, one for each head of each tile, do not fill the device's
+// multiprocessors, and num_splits suffices for the largest context. More blocks would take longer
+// to write and to combine partials than the splits save.
+KvSplit ChooseSplit(int64_t tiles, const ModelShape& shape, int64_t largest_context_rows,
+                    int64_t num_splits, int multiprocessors);
 
 // Writes nothing for groups of rows that are not in use. REQUIRES: ValidateAttention(params).ok().
 ErrorCode LaunchAttention(const AttentionParams& params, Stream stream);

@@ -28,8 +28,8 @@ struct EncodeAttentionParams {
 };
 
 // Blocks of each head: the first take three tiles each, the others `other_tiles` each. A
-// multiprocessor holds one block, so blocks run in rounds; a block of three tiles takes half as
-// long again as a block of one. Chosen for the shortest time of all rounds.
+// multiprocessor holds one block, so blocks run in rounds; a block of three tiles takes less than
+// twice as long as a block of one. Chosen for the shortest time of all rounds.
 struct EncodeBlocks {
   int32_t of_three = 0;
   int32_t others = 0;

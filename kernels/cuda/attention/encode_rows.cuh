@@ -218,6 +218,7 @@ class EncodeRows {
     if (valid < kKeyBlockKeys) Mask(scores, valid);
     const bool raised = kSweep == Sweep::kShifted && ShiftScores(scores);
     Exponentiate(scores);
+    ComputeBeforeWait(l_[0] + l_[1]);
     WgmmaWait<0>();
     HoldOperands(o_);
     HoldOperands(scores);  // no operand of these products, but PackWeights must not begin earlier

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/ptx/smem.cuh"
 #include "kernels/cuda/ptx/smem_descriptor.cuh"
 
 namespace chorale::kernels::cuda {
@@ -48,6 +49,21 @@ __device__ __forceinline__ void HoldOperands(uint32_t (&a)[kCount][4]) {
 #pragma unroll
     for (int word = 0; word < 4; ++word) asm volatile("" : "+r"(a[i][word])::"memory");
   }
+}
+// Makes what `value` is computed from be computed before the next WgmmaWait, while products are in
+// flight: ptxas moves exponentials behind the wait unless something uses them before. `value` is
+// not negative, so nothing is stored.
+__device__ __forceinline__ void ComputeBeforeWait(float value) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile(
+      "{\n"
+      ".reg .pred never;\n"
+      "setp.lt.f32 never, %0, 0f00000000;\n"
+      "@never st.shared.f32 [%1], %0;\n"
+      "}" ::"f"(value),
+      "r"(SmemAddress(DynamicSmem()))
+      : "memory");
+#endif
 }
 __device__ __forceinline__ void Wgmma(float (&c)[8], uint64_t a, uint64_t b, bool accumulate) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

@@ -202,10 +202,11 @@ TEST(ValidateAttentionTest, NamesTheField) {
 }
 
 TEST(ChooseSplitTest, SplitsLongContextsOfFewTiles) {
-  EXPECT_EQ(ChooseSplit(2, 4, 8192, 64, 132), KvSplit::kSplit);
-  EXPECT_EQ(ChooseSplit(128, 4, 8192, 64, 132), KvSplit::kSingle) << "enough tiles";
-  EXPECT_EQ(ChooseSplit(2, 4, 0, 64, 132), KvSplit::kSplit) << "buffers alone are shared out";
-  EXPECT_EQ(ChooseSplit(2, 4, 8192, 31, 132), KvSplit::kSingle) << "no room";
+  const ModelShape shape = {.heads = 2, .kv_heads = 2, .head_dim = 64};
+  EXPECT_EQ(ChooseSplit(65, shape, 8192, 64, 132), KvSplit::kSplit);
+  EXPECT_EQ(ChooseSplit(66, shape, 8192, 64, 132), KvSplit::kSingle) << "enough tiles";
+  EXPECT_EQ(ChooseSplit(2, shape, 0, 64, 132), KvSplit::kSplit) << "buffers alone are shared out";
+  EXPECT_EQ(ChooseSplit(2, shape, 8192, 31, 132), KvSplit::kSingle) << "no room";
 }
 
 }  // namespace

@@ -201,7 +201,7 @@ TEST(ChooseEncodeBlocksTest, TakesTheShortestRounds) {
   EXPECT_EQ(blocks(128, 16, 132), std::tuple(41, 5, 1)) << "five rounds, and 80 blocks of one tile";
   EXPECT_EQ(blocks(128, 12, 132), std::tuple(43, 0, 1)) << "the fourth round is nearly full";
   EXPECT_EQ(blocks(132, 2, 132), std::tuple(0, 66, 2)) << "one round of blocks of two";
-  EXPECT_EQ(blocks(128, 4, 132), std::tuple(33, 29, 1)) << "a round of each size";
+  EXPECT_EQ(blocks(128, 4, 132), std::tuple(0, 64, 2)) << "two rounds of blocks of two";
   EXPECT_EQ(blocks(16, 2, 132), std::tuple(0, 16, 1)) << "a block for each tile fits";
   // As in the test of their bits.
   EXPECT_EQ(blocks(5, 2, 1), std::tuple(1, 1, 2));

@@ -19,6 +19,7 @@ void WgmmaWait() {}
 
 template <typename Operands>
 void HoldOperands(Operands&) {}
+inline void ComputeBeforeWait(float) {}
 
 // Element [row, column] of the matrix of a descriptor (MakeSmemDescriptor, MakeSwizzledDescriptor).
 inline float DescribedElement(uint64_t matrix, int row, int column) {
