@@ -4,7 +4,7 @@ import itertools
 import pathlib
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from google.protobuf import descriptor_pb2 as pb
 
@@ -64,7 +64,12 @@ class Reference:
         name = self.own_name(type_name)
         return f'`{name}`' if name.startswith('google.') else f'[`{name}`](#{name.lower()})'
 
-    def type_of(self, field: FIELD) -> str:
+    def type_of(self, field: FIELD, maps: Mapping[str, pb.DescriptorProto]) -> str:
+        """`maps`: the entries of maps, by the name of their type."""
+        entry = maps.get(field.type_name.rpartition('.')[2])
+        if entry is not None:
+            key, value = (self.type_of(part, {}) for part in entry.field)
+            return f'map from {key} to {value}'
         kind = self.link(field.type_name) if field.type_name else f'`{SCALARS[field.type]}`'
         return f'repeated {kind}' if field.label == FIELD.LABEL_REPEATED else kind
 
@@ -94,17 +99,18 @@ class Reference:
     def message(self, message: pb.DescriptorProto, path: Path, prefix: str) -> None:
         self.heading(3, prefix + message.name)
         self.out += [self.comment(path), '']
+        maps = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
         for index, field in enumerate(message.field):
             one_of = ''
             if field.HasField('oneof_index') and not field.proto3_optional:
                 one_of = f', one of `{message.oneof_decl[field.oneof_index].name}`'
-            self.item(f'**`{field.name}`** {self.type_of(field)}{one_of}',
+            self.item(f'**`{field.name}`** {self.type_of(field, maps)}{one_of}',
                       (*path, MESSAGE_FIELD, index))
         inner = f'{prefix}{message.name}.'
         for index, enum in enumerate(message.enum_type):
             self.enum(enum, (*path, NESTED_ENUM, index), inner)
         for index, nested in enumerate(message.nested_type):
-            if not nested.options.map_entry:
+            if nested.name not in maps:
                 self.message(nested, (*path, NESTED_MESSAGE, index), inner)
 
     def write(self) -> str:

@@ -21,7 +21,7 @@ class GraphCache {
     int64_t tiles = 0;
     int64_t splits = 0;  // splits per tile, see LayerForm::SplitsOfTile
 
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): no pointer
   };
 
   explicit GraphCache(Device& device) : device_(device) {}
