@@ -45,7 +45,7 @@ void DecodeRunner::Prepare(const DeviceModel& model) {
   const DecodeWorkspace workspace(model, device_.launch_workspace());
   const int64_t most_tiles = std::min(kPreparedTiles, workspace.most_tiles());
   for (int64_t tiles = 1; tiles <= most_tiles; tiles = RecordedTiles(tiles + 1)) {
-    for (int64_t splits = 1; splits <= kernels::cuda::kMaxSplits; splits *= 2) {
+    for (int64_t splits = 1; splits <= kernels::cuda::kMaxContextSplits; splits *= 2) {
       GraphFor(model, tiles, ContextOfSplits(splits), workspace);
     }
   }

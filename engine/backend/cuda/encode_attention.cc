@@ -1,11 +1,12 @@
 #include "engine/backend/cuda/encode_attention.h"
 
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/encode_attention.h"
 
 namespace chorale::cuda {
 
-bool HasEncodeAttention(const KernelShape& shape, const Device& device) {
-  return kernels::cuda::HasEncodeAttention(shape.head_dim, device.properties().compute_major);
+bool HasWgmmaAttention(const KernelShape& shape, const Device& device) {
+  return kernels::cuda::HasWgmmaAttention(shape.head_dim, device.properties().compute_major);
 }
 
 void AttendToEncoded(int64_t layer, const TileSet& set, const KernelShape& shape,

@@ -10,10 +10,10 @@
 
 namespace chorale::cuda {
 
-// Returns whether the device has a kernel for it with heads of this width.
-bool HasEncodeAttention(const KernelShape& shape, const Device& device);
+// Returns whether the device has kernels of attention with wgmma for heads of this width.
+bool HasWgmmaAttention(const KernelShape& shape, const Device& device);
 
-// Stores attention in `attended`, [set.count, 64, H, Dh] bf16. REQUIRES: HasEncodeAttention, and
+// Stores attention in `attended`, [set.count, 64, H, Dh] bf16. REQUIRES: HasWgmmaAttention, and
 // set.encodes.
 void AttendToEncoded(int64_t layer, const TileSet& set, const KernelShape& shape,
                      uint16_t* attended, Device& device);

@@ -71,8 +71,9 @@ int64_t FusedForm::SplitsOfTile(int64_t tiles, int64_t largest_context,
                                 const LaunchWorkspace& scratch) const {
   const int64_t splits_in_memory = scratch.bytes / PartialBytes(shape_) / tiles;
   const KvSplit split = kernels::cuda::ChooseSplit(tiles, shape_, largest_context, splits_in_memory,
-                                                   device_.properties().multiprocessors);
-  return split == KvSplit::kSplit ? kernels::cuda::MaxContextSplits(largest_context) : 1;
+                                                   device_.properties().multiprocessors,
+                                                   HasWgmmaAttention(shape_, device_));
+  return split == KvSplit::kSplit ? kernels::cuda::MaxKvSplits(largest_context) : 1;
 }
 
 void FusedForm::PreAttention(int64_t layer, const TileSet& set,
@@ -94,7 +95,7 @@ void FusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
 
 FusedForm::Attention FusedForm::Attend(int64_t layer, const TileSet& set,
                                        const LaunchWorkspace& scratch) const {
-  if (set.encodes && HasEncodeAttention(shape_, device_)) {
+  if (set.encodes && HasWgmmaAttention(shape_, device_)) {
     uint16_t* const attended = reinterpret_cast<uint16_t*>(scratch.memory);
     AttendToEncoded(layer, set, shape_, attended, device_);
     return {.attended = attended};
@@ -120,7 +121,8 @@ FusedForm::Attention FusedForm::Attend(int64_t layer, const TileSet& set,
                   .layer = static_cast<int32_t>(layer),
                   .num_splits = static_cast<int32_t>(splits),
                   .split = attention.split,
-                  .multiprocessors = device_.properties().multiprocessors},
+                  .multiprocessors = device_.properties().multiprocessors,
+                  .use_wgmma = HasWgmmaAttention(shape_, device_)},
                  "attention");
   return attention;
 }

@@ -19,7 +19,7 @@ int64_t ChunkTiles(const DeviceModel& model, const Device& device) {
 
 int64_t EncodeChunkTiles(const DeviceModel& model, const Device& device) {
   const KernelShape& shape = model.shape();
-  if (!HasEncodeAttention(shape, device)) return ChunkTiles(model, device);
+  if (!HasWgmmaAttention(shape, device)) return ChunkTiles(model, device);
   return std::min(
       kernels::cuda::EncodeLaunchTiles(shape.heads, device.properties().multiprocessors),
       model.layer_form().most_tiles());

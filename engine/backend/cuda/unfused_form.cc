@@ -59,10 +59,10 @@ int64_t UnfusedForm::SplitsOfTile(int64_t tiles, int64_t largest_context,
                                   const LaunchWorkspace& scratch) const {
   const int64_t in_launch = std::min(tiles, LaunchTiles(scratch));
   const int64_t left = scratch.bytes - Arrays(shape_, in_launch, scratch.memory).bytes();
-  const KvSplit split = kernels::cuda::ChooseSplit(in_launch, shape_, largest_context,
-                                                   left / (in_launch * PartialBytes(shape_)),
-                                                   device_.properties().multiprocessors);
-  return split == KvSplit::kSplit ? kernels::cuda::MaxContextSplits(largest_context) : 1;
+  const KvSplit split = kernels::cuda::ChooseSplit(
+      in_launch, shape_, largest_context, left / (in_launch * PartialBytes(shape_)),
+      device_.properties().multiprocessors, HasWgmmaAttention(shape_, device_));
+  return split == KvSplit::kSplit ? kernels::cuda::MaxKvSplits(largest_context) : 1;
 }
 
 template <typename Part>
@@ -98,7 +98,7 @@ void UnfusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
 
 void UnfusedForm::Attend(int64_t layer, const TileSet& set, int64_t splits,
                          const Arrays& arrays) const {
-  if (set.encodes && HasEncodeAttention(shape_, device_)) {
+  if (set.encodes && HasWgmmaAttention(shape_, device_)) {
     return AttendToEncoded(layer, set, shape_, arrays.attended(), device_);
   }
   const bool split = splits > 1;
@@ -116,7 +116,8 @@ void UnfusedForm::Attend(int64_t layer, const TileSet& set, int64_t splits,
                   .layer = static_cast<int32_t>(layer),
                   .num_splits = static_cast<int32_t>(splits),
                   .split = split ? KvSplit::kSplit : KvSplit::kSingle,
-                  .multiprocessors = device_.properties().multiprocessors},
+                  .multiprocessors = device_.properties().multiprocessors,
+                  .use_wgmma = HasWgmmaAttention(shape_, device_)},
                  "attention");
   if (!split) return;
   device_.Launch(kernels::cuda::LaunchCombinePartials,

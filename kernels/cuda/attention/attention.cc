@@ -22,6 +22,12 @@ absl::Status ValidateHeads(const ModelShape& shape) {
   return absl::OkStatus();
 }
 
+bool HasWgmmaAttention(int32_t head_dim, int compute_major) {
+  // No other compute capability has wgmma, older or newer.
+  constexpr int kComputeMajor = 9;
+  return (head_dim == 32 || head_dim == 64) && compute_major == kComputeMajor;
+}
+
 absl::Status ValidateAttention(const AttentionParams& p) {
   RETURN_IF_ERROR(RequireNotNull({{"tiles", p.tiles}, {"q", p.q}}));
   if (p.attended == nullptr) {
@@ -34,16 +40,20 @@ absl::Status ValidateAttention(const AttentionParams& p) {
   }
   RETURN_IF_ERROR(RequirePositive({{"tile_count", p.tile_count}, {"num_splits", p.num_splits}}));
   RETURN_IF_ERROR(RequireNotNegative({{"layer", p.layer}}));
+  if (p.use_wgmma && p.shape.head_dim != 32 && p.shape.head_dim != 64) {
+    return absl::InvalidArgumentError(absl::StrCat("shape.head_dim is ", p.shape.head_dim,
+                                                   ", must be 32 or 64 where wgmma is used"));
+  }
   return ValidateHeads(p.shape);
 }
 
 KvSplit ChooseSplit(int64_t tiles, const ModelShape& shape, int64_t largest_context_rows,
-                    int64_t num_splits, int multiprocessors) {
-  const int64_t splits = MaxContextSplits(largest_context_rows);
-  // A block of a head of 64 keeps a multiprocessor busy, or two of heads of 32: on an H200, 64
-  // tiles of two heads are faster with splits, 80 without.
-  constexpr int64_t kBusyWidth = 64;
-  const bool few_blocks = tiles * shape.query_width() < kBusyWidth * multiprocessors;
+                    int64_t num_splits, int multiprocessors, bool use_wgmma) {
+  const int64_t splits = MaxKvSplits(largest_context_rows);
+  // A block of a head of 64 keeps a multiprocessor busy, or two of heads of 32: on an H200 without
+  // wgmma, 64 tiles of two heads were faster with splits, 80 without.
+  const int64_t busy_width = use_wgmma ? 32 : 64;
+  const bool few_blocks = tiles * shape.query_width() < busy_width * multiprocessors;
   return splits <= num_splits && few_blocks ? KvSplit::kSplit : KvSplit::kSingle;
 }
 

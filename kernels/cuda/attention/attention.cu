@@ -3,8 +3,13 @@
 
 #include "kernels/cuda/attention/attend_keys.cuh"
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/attention_wgmma_sm90.h"
 #include "kernels/cuda/attention/buffer_keys.cuh"
+#include "kernels/cuda/attention/buffer_split.cuh"
+#include "kernels/cuda/attention/buffer_stream.cuh"
+#include "kernels/cuda/attention/shifted_softmax.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/attention/store_attention.cuh"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/kv_split.h"
@@ -29,50 +34,14 @@ struct Shape {
   using T = AttentionTraits<kHeadDim>;
   static constexpr int kStages = kHeadDim > 64 ? 2 : kHeadDim > 32 ? 3 : 4;
   using Combined = CombinedState<kHeadDim, kThreads>;
-  // The ring of key blocks, then the combined state.
-  static constexpr int kSharedBytes = kStages * T::kKeyBlockBytes + Combined::kBytes;
+  // The ring of key blocks, or stages of buffers; the combined state.
+  static constexpr int kBuffersBytes =
+      HasBufferSplit(kHeadDim) ? BufferStream<kHeadDim>::kBytes : 0;
+  static constexpr int kRingBytes = kStages * T::kKeyBlockBytes;
+  static constexpr int kCombinedAt = kRingBytes > kBuffersBytes ? kRingBytes : kBuffersBytes;
+  static constexpr int kSharedBytes = kCombinedAt + Combined::kBytes;
   static_assert(T::kKeyBlockBytes % (16 * kThreads) == 0);
 };
-
-// Stores the state of a warp's rows as a partial.
-template <int kHeadDim>
-__device__ __forceinline__ void StoreState(const AttentionParams& p, int split_idx, int group,
-                                           int head, const RowState<kHeadDim>& state) {
-  const int lane = threadIdx.x % kWarpSize;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int64_t row = (static_cast<int64_t>(split_idx) * p.tile_count + blockIdx.x) * kTileRows +
-                        group * kGroupRows + half * 8 + lane / 4;
-    const int64_t at = row * p.shape.heads + head;
-    float* o = p.partial_o + at * kHeadDim + lane % 4 * 2;
-#pragma unroll
-    for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
-      StoreAs<Floats2>(o + 8 * n, {state.o[n][2 * half], state.o[n][2 * half + 1]});
-    }
-    if (lane % 4 == 0) {
-      StoreAs<Floats2>(p.partial_ml + at * 2, {state.m[half], state.l[half]});
-    }
-  }
-}
-
-// Stores attention of a warp's rows. A row without keys has l = 0; its attention is 0.
-template <int kHeadDim>
-__device__ __forceinline__ void StoreAttended(const AttentionParams& p, int group, int head,
-                                              const RowState<kHeadDim>& state) {
-  const int lane = threadIdx.x % kWarpSize;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int64_t row =
-        static_cast<int64_t>(blockIdx.x) * kTileRows + group * kGroupRows + half * 8 + lane / 4;
-    uint16_t* to = p.attended + (row * p.shape.heads + head) * kHeadDim + lane % 4 * 2;
-    const float divisor = state.l[half] > 0 ? Rcp(state.l[half]) : 0.0f;
-#pragma unroll
-    for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
-      StoreAs<uint32_t>(
-          to + 8 * n, PackBf16(state.o[n][2 * half] * divisor, state.o[n][2 * half + 1] * divisor));
-    }
-  }
-}
 
 // A ring of kStages - 1 prefetched key blocks in shared memory, and the one in use.
 template <int kHeadDim, int kStages>
@@ -88,14 +57,25 @@ class ContextStream {
   __device__ __forceinline__ void Begin() {
     for (int i = 0; i < kStages - 1; ++i) Fetch(first_ + i);
   }
+  // Goes back. Called by all threads.
+  __device__ __forceinline__ void Restart(int first) {
+    End();
+    first_ = first;
+    Begin();
+  }
+  // Waits until nobody uses the shared memory. Called by all threads.
+  __device__ __forceinline__ void End() const {
+    CpAsyncWait<0>();
+    __syncthreads();
+  }
 
   // Waits for a key block and starts to copy one more. Called by all threads, in the order of the
   // key blocks.
-  __device__ __forceinline__ const uint16_t* Take(int key_block) {
+  __device__ __forceinline__ uint32_t Take(int key_block) {
     CpAsyncWait<kStages - 2>();
     __syncthreads();  // all threads see the key block, and have finished the previous one
     Fetch(key_block + kStages - 1);
-    return reinterpret_cast<const uint16_t*>(At(key_block));
+    return SmemAddress(At(key_block));
   }
 
  private:
@@ -117,35 +97,88 @@ class ContextStream {
   }
 
   const uint16_t* const head_;
-  const int first_;
+  int first_;
   const int end_;
 };
 
-// Attends to the key blocks from `key_block` up to `end`, and advances key_block. Called by all
-// threads; warps whose rows are not in use only help to copy.
-template <int kHeadDim, int kStages>
-__device__ __forceinline__ void AttendContext(ContextStream<kHeadDim, kStages>& context,
-                                              int context_rows, int end, bool in_use,
-                                              const Queries<kHeadDim>& q, int& key_block,
-                                              RowState<kHeadDim>& state) {
+// One key split of a warp's rows. Called by all threads of a block; warps whose rows are not in use
+// only help to copy.
+template <int kHeadDim>
+class KeySplit {
+  using S = Shape<kHeadDim>;
+  using Stream = ContextStream<kHeadDim, S::kStages>;
+
+ public:
+  __device__ __forceinline__ KeySplit(Stream& context, int context_rows, bool in_use,
+                                      const Queries<kHeadDim>& q)
+      : context_(context), context_rows_(context_rows), in_use_(in_use), q_(q) {}
+
+  // Attends to key blocks [first, end), and sets `state`, with l summed up. In a first sweep
+  // weights are 2^score; another one, in which they are 2^(score - m), follows if the block has
+  // rows whose sum is then not a plain one. m stays 0 for the others, which get the same bits
+  // again.
+  __device__ __forceinline__ void Attend(int first, int end, RowState<kHeadDim>& state) const {
+    ShiftedSoftmax softmax = {};
+    Sweep<false>(first, end, softmax, state);
+    const bool plain[2] = {IsPlainSum(state.l[0]), IsPlainSum(state.l[1])};
+    if (__syncthreads_or(in_use_ && !(plain[0] && plain[1])) != 0) {
+      context_.Restart(first);
+      softmax.Clear(plain);
+      Sweep<true>(first, end, softmax, state);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) state.m[half] = softmax.m[half];
+  }
+
+ private:
+  template <bool kShifted>
+  __device__ __forceinline__ void Sweep(int first, int end, ShiftedSoftmax& softmax,
+                                        RowState<kHeadDim>& state) const {
+    state.Clear();
+    softmax.l[0] = softmax.l[1] = 0;
 #pragma unroll 1
-  for (; key_block < end; ++key_block) {
-    const uint16_t* keys = context.Take(key_block);
-    const int valid = min(kKeyBlockKeys, context_rows - key_block * kKeyBlockKeys);
-    if (in_use) AttendKeyBlock(keys, valid, q, state);
+    for (int key_block = first; key_block < end; ++key_block) {
+      const uint32_t keys = context_.Take(key_block);
+      const int valid = min(kKeyBlockKeys, context_rows_ - key_block * kKeyBlockKeys);
+      if (in_use_) AttendKeyBlock<kShifted>(keys, valid, q_, softmax, state.o);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) state.l[half] = SumOverLanes<4>(softmax.l[half]);
+  }
+
+  Stream& context_;
+  const int context_rows_;
+  const bool in_use_;
+  const Queries<kHeadDim>& q_;
+};
+
+template <int kHeadDim>
+__device__ __forceinline__ void AttendToBuffers(const AttentionParams& p, const Tile& tile,
+                                                int kv_head, int split, int group,
+                                                const Queries<kHeadDim>& q,
+                                                RowState<kHeadDim>& state) {
+  if constexpr (HasBufferSplit(kHeadDim)) {
+    const TileBuffers buffers(tile, p.shape, p.layer, kv_head);
+    BufferStream<kHeadDim> stream(buffers, split, group);
+    BufferSplit<kHeadDim, BufferStream<kHeadDim>>(tile, group, q)
+        .Attend(buffers.positions, split, /*in_use=*/true, stream, state);
+  } else {
+    BufferKeys<kHeadDim>(tile, p.layer, p.shape.kv_heads, kv_head,
+                         group * kGroupPaths + LaneIndex() / 4)
+        .Attend(split, q, state);
   }
 }
 
 // Grid: x tiles, y heads, z splits (1 with KvSplit::kSingle). A block computes one head of one
 // tile's 64 rows, a warp 16 of them. Keys and values of the context are copied to shared memory
 // once and read by all warps; queries and states stay in registers; keys and values of a path's
-// buffer are loaded from global memory by the four lanes that hold the path's two rows.
+// buffer are copied to shared memory, or loaded by the four lanes that hold the path's two rows.
 //
 // Before GridDepWait the kernel reads the fields of the tile that no kernel changes, and the first
 // keys of a context that was complete before the tile was uploaded.
 //
-// -inf: every key block has a valid key, so m is finite after the first one; before it, only zeros
-// are scaled. A split may have neither keys of the context nor positions of the buffer: then its m
+// -inf: every key block has a valid key, so the m of a shifted sweep is finite after the first one;
+// before it, only zeros are scaled. The split of the buffers may have no positions: then its m
 // stays -inf, and its l and o zero.
 template <int kHeadDim, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
@@ -157,12 +190,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int head = blockIdx.y;
   const int kv_head = head / (p.shape.heads / p.shape.kv_heads);
   const int group = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int lane = threadIdx.x % kWarpSize;
   const bool single = p.split == KvSplit::kSingle;
   const int split_idx = blockIdx.z;
   const int rows = uploaded.context_rows;
   const int key_blocks = static_cast<int>(ContextKeyBlocks(rows));
   const int splits = static_cast<int>(ContextSplits(rows));
+  const auto all_splits = static_cast<int>(KvSplits(rows, uploaded.buffer_capacity));
   const int split_key_blocks = static_cast<int>(SplitKeyBlocks(rows));
   const int first = split_idx * split_key_blocks;
   const int end = single ? key_blocks : min(key_blocks, first + split_key_blocks);
@@ -176,38 +209,35 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const Tile tile = LoadCg<Tile>(p.tiles + blockIdx.x);
   const int64_t first_row = static_cast<int64_t>(blockIdx.x) * kTileRows + group * kGroupRows;
   Queries<kHeadDim> q;
-  q.Load(p.q + first_row * p.q_stride + head * kHeadDim, p.q_stride, lane);
-  if (tile.groups == 0 || split_idx >= splits) {
+  q.Load(p.q + first_row * p.q_stride + head * kHeadDim, p.q_stride);
+  if (tile.groups == 0 || (!single && split_idx >= all_splits)) {
     CpAsyncWait<0>();
     return;
   }
   if (being_encoded) context.Begin();
   const bool in_use = group < tile.groups;
-  BufferKeys<kHeadDim> buffer(tile, p.layer, p.shape.kv_heads, kv_head,
-                              group * kGroupPaths + lane / 4, splits);
-  typename S::Combined combined(
-      reinterpret_cast<float*>(DynamicSmem() + S::kStages * T::kKeyBlockBytes));
+  typename S::Combined combined(reinterpret_cast<float*>(DynamicSmem() + S::kCombinedAt));
   if (single) combined.Clear();
+  const KeySplit<kHeadDim> keys(context, rows, in_use, q);
   RowState<kHeadDim> state;
-  const int end_split = single ? splits : split_idx + 1;
-  int key_block = first;
+  state.Clear();  // if there are no splits at all
 #pragma unroll 1
-  for (int split = split_idx; split < end_split; ++split) {
-    if (in_use) buffer.Begin(split);
-    state.Clear();
-    AttendContext(context, rows, min(end, key_block + split_key_blocks), in_use, q, key_block,
-                  state);
-    if (!in_use) continue;
-    buffer.Attend(split, q, state);
-    state.FinishSplit();
-    if (single) combined.Combine(state);
+  for (int split = split_idx; split < (single ? all_splits : split_idx + 1); ++split) {
+    if (split < splits) {
+      const int begin = split * split_key_blocks;
+      keys.Attend(begin, min(end, begin + split_key_blocks), state);
+    } else {
+      context.End();  // the buffers may use its shared memory
+      if (in_use) AttendToBuffers(p, tile, kv_head, split - splits, group, q, state);
+    }
+    if (in_use && single) combined.Combine(state);
   }
   CpAsyncWait<0>();
   if (!in_use) return;
   if (p.attended != nullptr) {
-    StoreAttended<kHeadDim>(p, group, head, state);
+    StoreAttended<kHeadDim>(p, blockIdx.x, group, head, state);
   } else {
-    StoreState<kHeadDim>(p, split_idx, group, head, state);
+    StoreState<kHeadDim>(p, blockIdx.x, split_idx, group, head, state);
   }
 }
 
@@ -249,6 +279,10 @@ ErrorCode LaunchAttention(const AttentionParams& given, Stream stream) {
   assert(ValidateAttention(given).ok());
   AttentionParams params = given;
   if (params.q_stride == 0) params.q_stride = params.shape.query_width();
+  if (params.use_wgmma) {
+    return params.split == KvSplit::kSingle ? LaunchWgmmaAttention(params, stream)
+                                            : LaunchWgmmaSplitAttention(params, stream);
+  }
   switch (params.shape.head_dim) {
     case 16:
       return LaunchAs<16, 4>(params, stream);

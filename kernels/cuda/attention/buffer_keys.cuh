@@ -1,81 +1,77 @@
-// Attention of a path's two rows to the path's own buffer.
+// Attention of a path's two rows to the path's own buffer, by multiply-adds, for heads of 16 and
+// 128.
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_BUFFER_KEYS_CUH_
 #define CHORALE_KERNELS_CUDA_ATTENTION_BUFFER_KEYS_CUH_
 
 #include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/bf16.cuh"
 #include "kernels/cuda/ptx/math.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
 
 namespace chorale::kernels::cuda {
 
-// The buffer of the lane's path, which four lanes read together, kPositions positions at a time.
-// Positions are distributed over the splits round-robin (layout/kv_split.h). With
-// kPrefetchPositions, the first positions of a split are loaded while it attends to the context;
-// later positions, as soon as the registers of the previous keys, or values, are free.
+// The buffer of the lane's path, which four lanes read together, kPositions positions at a time:
+// the next ones as soon as the registers of the keys, or values, are free.
 template <int kHeadDim>
 class BufferKeys {
   using T = AttentionTraits<kHeadDim>;
-  static constexpr int kPositions = T::kPositions;
-  using Words = SliceWords<T::kLaneElements / 2>;
+  static constexpr int kPositions = kHeadDim == 16 ? 4 : 1;
+  using Words = uint32_t[kPositions][T::kColumns];  // columns 8n + {2j, 2j+1}
 
  public:
   // Row g attends to tile.visible_query positions, row g + 8 to tile.visible_buffer.
   __device__ __forceinline__ BufferKeys(const Tile& tile, int layer, int kv_heads, int kv_head,
-                                        int path, int splits)
+                                        int path)
       : visible_{tile.visible_query, tile.visible_buffer},
-        stride_(splits * kPositions),
         positions_(max(tile.visible_query, tile.visible_buffer)),
         value_offset_(tile.buffer_paths * kHeadDim),
         keys_(tile.buffer +
               layer * BufferLayerSize(tile.buffer_capacity, tile.buffer_paths, kv_heads, kHeadDim) +
               BufferKeyAt(kv_head, 0, path, tile.buffer_capacity, tile.buffer_paths, kHeadDim) +
-              ThreadIndex() % 4 * T::kLaneElements) {
+              ThreadIndex() % 4 * 2) {
     if (tile.buffer == nullptr || path >= tile.buffer_paths) positions_ = 0;
   }
 
-  // Starts to load the first positions of a split.
-  __device__ __forceinline__ void Begin(int split) {
-    if (T::kPrefetchPositions) FetchFirst(split * kPositions);
-  }
-
-  // Attends to the positions of a split. REQUIRES: Begin(split) was the last call of Begin.
+  // Attends to the chunks of a split, and sets `state`, with l summed up.
   __device__ __forceinline__ void Attend(int split, const Queries<kHeadDim>& q,
-                                         RowState<kHeadDim>& state) {
-    if (!T::kPrefetchPositions) FetchFirst(split * kPositions);
+                                         RowState<kHeadDim>& state) const {
+    state.Clear();
+    const int positions = max(visible_[0], visible_[1]);  // of all paths of a warp
 #pragma unroll 1
-    for (int first = split * kPositions; first < positions_; first += stride_) {
-      const int next = first + stride_;
-      float s[kPositions][2];
-      Scores(first, q, s);
-      if (next < positions_) Fetch(next, 0, k_);
-      Exponentiate(s, state);
-      AddValues(s, state);
-      if (next < positions_) Fetch(next, value_offset_, v_);
+    for (int chunk = split * kBufferChunk; chunk < positions;
+         chunk += kMaxBufferSplits * kBufferChunk) {
+#pragma unroll 1
+      for (int first = chunk; first < min(chunk + kBufferChunk, positions); first += kPositions) {
+        Words words;
+        float s[kPositions][2];
+        Fetch(first, 0, words);
+        Scores(first, q, words, s);
+        Exponentiate(s, state);
+        Fetch(first, value_offset_, words);
+        AddValues(s, words, state);
+      }
     }
+    state.FinishSplit();
   }
 
  private:
-  __device__ __forceinline__ void FetchFirst(int first) {
-    if (first >= positions_) return;
-    Fetch(first, 0, k_);
-    Fetch(first, value_offset_, v_);
-  }
-
-  __device__ __forceinline__ void Fetch(int first, int offset,
-                                        Words (&words)[kPositions][T::kSlices]) const {
+  // Beyond the last position, loads that one again: Scores masks it.
+  __device__ __forceinline__ void Fetch(int first, int offset, Words& words) const {
+    if (positions_ <= 0) return;
 #pragma unroll
     for (int i = 0; i < kPositions; ++i) {
-      // Beyond the end, loads the last position again; Scores masks it.
       const int position = min(first + i, positions_ - 1);
       const uint16_t* from = keys_ + position * int64_t{2} * value_offset_ + offset;
 #pragma unroll
-      for (int b = 0; b < T::kSlices; ++b) words[i][b].LoadCg(from + b * T::kSlice);
+      for (int n = 0; n < T::kColumns; ++n) words[i][n] = LoadCg<uint32_t>(from + 8 * n);
     }
   }
 
-  __device__ __forceinline__ void Scores(int first, const Queries<kHeadDim>& q,
+  __device__ __forceinline__ void Scores(int first, const Queries<kHeadDim>& q, const Words& k,
                                          float (&s)[kPositions][2]) const {
 #pragma unroll
     for (int i = 0; i < kPositions; ++i) {
@@ -83,16 +79,13 @@ class BufferKeys {
       for (int half = 0; half < 2; ++half) {
         float dot = 0;
 #pragma unroll
-        for (int b = 0; b < T::kSlices; ++b) {
-#pragma unroll
-          for (int w = 0; w < T::kLaneElements / 2; ++w) {
-            const uint32_t qw = q.row[half][b].w[w];
-            dot = fmaf(FirstBf16(qw), FirstBf16(k_[i][b].w[w]), dot);
-            dot = fmaf(SecondBf16(qw), SecondBf16(k_[i][b].w[w]), dot);
-          }
+        for (int n = 0; n < T::kColumns; ++n) {
+          const uint32_t qw = q.step[n / 2][n % 2 * 2 + half];
+          dot = fmaf(FirstBf16(qw), FirstBf16(k[i][n]), dot);
+          dot = fmaf(SecondBf16(qw), SecondBf16(k[i][n]), dot);
         }
         dot = SumOverLanes<4>(dot);
-        s[i][half] = first + i < visible_[half] ? dot : -INFINITY;
+        s[i][half] = positions_ > 0 && first + i < visible_[half] ? dot : -INFINITY;
       }
     }
   }
@@ -115,32 +108,27 @@ class BufferKeys {
     }
   }
 
-  __device__ __forceinline__ void AddValues(const float (&s)[kPositions][2],
-                                            RowState<kHeadDim>& state) const {
+  __device__ __forceinline__ static void AddValues(const float (&s)[kPositions][2], const Words& v,
+                                                   RowState<kHeadDim>& state) {
 #pragma unroll
     for (int i = 0; i < kPositions; ++i) {
 #pragma unroll
-      for (int b = 0; b < T::kSlices; ++b) {
+      for (int n = 0; n < T::kColumns; ++n) {
 #pragma unroll
-        for (int w = 0; w < T::kLaneElements / 2; ++w) {
-          float(&o)[4] = state.o[b * (T::kSlice / 8) + w];
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            o[2 * half] = fmaf(s[i][half], FirstBf16(v_[i][b].w[w]), o[2 * half]);
-            o[2 * half + 1] = fmaf(s[i][half], SecondBf16(v_[i][b].w[w]), o[2 * half + 1]);
-          }
+        for (int half = 0; half < 2; ++half) {
+          float& first = state.o[n][2 * half];
+          float& second = state.o[n][2 * half + 1];
+          first = fmaf(s[i][half], FirstBf16(v[i][n]), first);
+          second = fmaf(s[i][half], SecondBf16(v[i][n]), second);
         }
       }
     }
   }
 
   const int visible_[2];
-  const int stride_;  // from a split's positions to its next ones
   int positions_;
   const int value_offset_;      // from a K to its V; positions are twice as far apart
   const uint16_t* const keys_;  // this lane's elements of the K of position 0
-  Words k_[kPositions][T::kSlices];
-  Words v_[kPositions][T::kSlices];
 };
 
 }  // namespace chorale::kernels::cuda

@@ -43,6 +43,16 @@ struct EncodeKernelParams {
   return task;
 }
 
+// Fills a ring with all key blocks of a head. Called by one thread.
+template <typename Ring>
+__device__ __forceinline__ void FillRing(RingFiller<Ring>& filler, const uint16_t* head,
+                                         int key_blocks) {
+#pragma unroll 1
+  for (int first = 0; first < key_blocks; first += Ring::kKeyBlocks) {
+    filler.Fill(head, first, key_blocks);
+  }
+}
+
 // Grid: x blocks of all heads (EncodeBlocks). A block computes one head of the rows of its tiles, a
 // consumer warpgroup those of one tile. A producer thread copies keys and values to a ring in
 // shared memory, from which all warpgroups read them; scores, weights and states stay in registers.
@@ -61,10 +71,10 @@ __global__ void __launch_bounds__(EncodeShape<kHeadDim>::kThreads, 1)
   using Shape = EncodeShape<kHeadDim>;
   const EncodeAttentionParams& p = params.attention;
   const EncodeTask task = TaskOf(params);
-  const KeyRing<kHeadDim> ring = {DynamicSmem()};
-  auto& vote = *reinterpret_cast<SweepVote*>(DynamicSmem() + Shape::kVoteAt);
+  const EncodeRing<kHeadDim> ring = {DynamicSmem()};
+  auto& vote = *reinterpret_cast<typename Shape::Vote*>(DynamicSmem() + Shape::kVoteAt);
   if (threadIdx.x == 0) {
-    ring.Init();
+    ring.Init(Shape::kTiles);
     vote.Init();
   }
   __syncthreads();
@@ -79,15 +89,15 @@ __global__ void __launch_bounds__(EncodeShape<kHeadDim>::kThreads, 1)
     const uint16_t* const head =
         tile.context + ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, tile.context_rows,
                                          p.shape.kv_heads, kHeadDim);
-    RingPlace<KeyRing<kHeadDim>::kStages> place;
-    FillRing(ring, head, key_blocks, place);
-    if (vote.Result()) FillRing(ring, head, key_blocks, place);
+    RingFiller<EncodeRing<kHeadDim>> filler(ring);
+    FillRing(filler, head, key_blocks);
+    if (vote.Result()) FillRing(filler, head, key_blocks);
     return;
   }
   RegAlloc<Shape::kConsumerRegisters>();
   GridDepWait();
   if (WarpgroupIndex() >= task.tiles) {
-    RingReader<kHeadDim> keys(ring);
+    RingReader<EncodeRing<kHeadDim>> keys(ring);
     keys.Drain(tile.context_rows);
     vote.Vote(false);
     if (vote.Result()) keys.Drain(tile.context_rows);

@@ -41,9 +41,6 @@ EncodeBlocks ChooseEncodeBlocks(int32_t tile_count, int32_t heads, int32_t multi
 // take about a tile for each multiprocessor, or more.
 int64_t EncodeLaunchTiles(int32_t heads, int32_t multiprocessors);
 
-// Whether there is such a kernel for heads of this width on a device of this compute capability.
-bool HasEncodeAttention(int32_t head_dim, int compute_major);
-
 // InvalidArgument naming the field. Cannot check that all tiles are of one context, and that there
 // is at least one row in it: the caller ensures both.
 absl::Status ValidateEncodeAttention(const EncodeAttentionParams& params);
@@ -52,7 +49,7 @@ absl::Status ValidateEncodeAttention(const EncodeAttentionParams& params);
 // tile are computed, but what is stored for rows that are not in use means nothing. A row's bits
 // depend on its q and the context alone. The time of a block more than doubles where a row has
 // scores q k beyond about 55, or all below -70: its weights are then computed in a second sweep.
-// REQUIRES: ValidateEncodeAttention(params).ok(), and HasEncodeAttention.
+// REQUIRES: ValidateEncodeAttention(params).ok(), and HasWgmmaAttention.
 ErrorCode LaunchEncodeAttention(const EncodeAttentionParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda

@@ -2,31 +2,24 @@
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_SOFTMAX_STATE_CUH_
 #define CHORALE_KERNELS_CUDA_ATTENTION_SOFTMAX_STATE_CUH_
 
-#include <type_traits>
-
 #include "kernels/cuda/attention/split_state.cuh"
 #include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/ldmatrix.cuh"
 #include "kernels/cuda/ptx/math.cuh"
-#include "kernels/cuda/ptx/vector_types.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
 
 namespace chorale::kernels::cuda {
 
 template <int kHeadDim>
 struct AttentionTraits {
-  static constexpr int kSlice = HeadSlice(kHeadDim);
-  static constexpr int kSlices = kHeadDim / kSlice;
-  static constexpr int kLaneElements = kSlice / 4;  // of a slice, in one lane
-  static constexpr int kSteps = kSlice / 16;        // mma along a slice
-  static constexpr int kColumns = kHeadDim / 8;     // mma along the head, for V
+  static constexpr int kSteps = kHeadDim / 16;   // mma along the head, for scores
+  static constexpr int kColumns = kHeadDim / 8;  // mma along the head, for V
   static constexpr int kKeyBlockBytes = static_cast<int>(KeyBlockSize(kHeadDim)) * 2;
-  // Keys of a key block, and positions of a buffer, that are processed together. Wide heads leave
-  // fewer registers for their scores.
+  // Keys of a key block that are processed together. Wide heads leave fewer registers for their
+  // scores.
   static constexpr int kKeys = kHeadDim <= 64 ? kKeyBlockKeys : kKeyBlockKeys / 2;
-  static constexpr int kPositions = kHeadDim == 16 ? 4 : kHeadDim <= 64 ? 2 : 1;
-  // Whether a split's first positions are loaded before it attends to the context.
-  static constexpr bool kPrefetchPositions = kHeadDim <= 64;
 };
 
 // A lane's part of the softmax states of a warp's 16 rows: m and l of rows g and g + 8, o of their
@@ -126,36 +119,30 @@ class CombinedState {
   float* const floats_;
 };
 
-// A lane's elements of one slice of a row: two or four words of two bf16 each.
-template <int kWords>
-struct SliceWords {
-  uint32_t w[kWords];
-
-  using Access = std::conditional_t<kWords == 4, Words4, Words2>;
-
-  __device__ __forceinline__ void Load(const uint16_t* from) { Set(LoadAs<Access>(from)); }
-  __device__ __forceinline__ void LoadCg(const uint16_t* from) { Set(cuda::LoadCg<Access>(from)); }
-
- private:
-  __device__ __forceinline__ void Set(const Access& words) {
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) w[i] = words.w[i];
-  }
-};
-
-// A lane's elements of the queries of a warp's 16 rows.
+// A lane's elements of the queries of a warp's 16 rows: operands A of a product for each 16
+// columns.
 template <int kHeadDim>
 struct Queries {
-  using T = AttentionTraits<kHeadDim>;
-  SliceWords<T::kLaneElements / 2> row[2][T::kSlices];  // rows g and g + 8
+  uint32_t step[kHeadDim / 16][4];
 
   // `q` is the head of the group's first row; rows are row_stride elements apart.
-  __device__ __forceinline__ void Load(const uint16_t* q, int row_stride, int lane) {
+  __device__ __forceinline__ void Load(const uint16_t* q, int row_stride) {
+    const uint16_t* const of_lane = q + LaneIndex() / 4 * row_stride + LaneIndex() % 4 * 2;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const uint16_t* from = q + (lane / 4 + 8 * half) * row_stride + lane % 4 * T::kLaneElements;
+    for (int s = 0; s < kHeadDim / 16; ++s) {
 #pragma unroll
-      for (int s = 0; s < T::kSlices; ++s) row[half][s].LoadCg(from + s * T::kSlice);
+      for (int i = 0; i < 4; ++i) {
+        step[s][i] = LoadCg<uint32_t>(of_lane + i % 2 * 8 * row_stride + 16 * s + i / 2 * 8);
+      }
+    }
+  }
+  // The same from shared memory, where the rows of a tile are in the order of the keys of a key
+  // block. REQUIRES: kHeadDim >= 32.
+  __device__ __forceinline__ void LoadShared(uint32_t tile, int group) {
+    const int row = group * kGroupRows + LaneIndex() % 16;
+#pragma unroll
+    for (int s = 0; s < kHeadDim / 16; ++s) {
+      LoadMatrices(tile + 2 * KeyBlockKeyAt(row, 16 * s + LaneIndex() / 16 * 8, kHeadDim), step[s]);
     }
   }
 };

@@ -16,6 +16,14 @@
 
 namespace chorale::kernels::cuda {
 
+inline constexpr int kSplitsTogether = 4;
+
+// May precede GridDepWait: reads fields of the tile that no kernel changes.
+__device__ __forceinline__ int SplitsOfTile(const Tile* tile) {
+  return static_cast<int>(
+      KvSplits(LoadCg<int32_t>(&tile->context_rows), LoadCg<int32_t>(&tile->buffer_capacity)));
+}
+
 // Four elements of each of kTogether rows, combined over the splits so far.
 template <int kTogether>
 struct CombinedRows {
@@ -91,7 +99,7 @@ __device__ __forceinline__ void CombineMore(PartialSource& from, int row_ml_stri
 
 // Attention, four elements of each of kTogether rows: combines num_splits splits in their order and
 // divides by l. The first row's partials are at `from`, the next ones row_stride rows apart. Up to
-// kSplits splits, 1 or a multiple of kMinSplits, are loaded together.
+// kSplits splits, 1 or a multiple of kSplitsTogether, are loaded together.
 template <int kTogether, int kSplits>
 __device__ __forceinline__ void CombineElements(const ModelShape& shape, int num_splits,
                                                 PartialSource from, int row_stride,
@@ -105,15 +113,15 @@ __device__ __forceinline__ void CombineElements(const ModelShape& shape, int num
     rows.l[r] = 0;
     rows.o[r] = {};
   }
-  if constexpr (kSplits > kMinSplits) {
+  if constexpr (kSplits > kSplitsTogether) {
 #pragma unroll 1
     for (; num_splits >= kSplits; num_splits -= kSplits)
       CombineMore<kSplits>(from, row_ml_stride, row_o_stride, rows);
   }
   if constexpr (kSplits > 1) {
 #pragma unroll 1
-    for (; num_splits >= kMinSplits; num_splits -= kMinSplits) {
-      CombineMore<kMinSplits>(from, row_ml_stride, row_o_stride, rows);
+    for (; num_splits >= kSplitsTogether; num_splits -= kSplitsTogether) {
+      CombineMore<kSplitsTogether>(from, row_ml_stride, row_o_stride, rows);
     }
   }
 #pragma unroll 1

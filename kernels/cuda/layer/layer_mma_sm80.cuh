@@ -57,9 +57,7 @@ class MmaRows {
         block_rows_(params.block_rows),
         tile_index_(blockIdx.x / (kTileRows / block_rows_)),
         first_row_(blockIdx.x % (kTileRows / block_rows_) * block_rows_),
-        num_splits_(p_.split == KvSplit::kSingle ? 1
-                                                 : static_cast<int>(ContextSplits(LoadCg<int32_t>(
-                                                       &p_.tiles[tile_index_].context_rows)))) {}
+        num_splits_(p_.split == KvSplit::kSingle ? 1 : SplitsOfTile(p_.tiles + tile_index_)) {}
 
   // Start to copy biases, gammas and betas to shared memory.
   __device__ __forceinline__ void FetchPostAttentionVectors(const float* vectors) const {

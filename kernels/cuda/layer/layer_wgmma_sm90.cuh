@@ -145,9 +145,7 @@ class WgmmaLayerBlock {
   __device__ __forceinline__ void Run() {
     const bool has_post = p_.part != LayerPart::kPreAttention;
     const bool has_pre = p_.part != LayerPart::kPostAttention;
-    // May precede GridDepWait: no kernel changes the tile's context_rows.
-    auto splits =
-        static_cast<int>(ContextSplits(LoadCg<int32_t>(&p_.tiles[tile_index_].context_rows)));
+    int splits = SplitsOfTile(p_.tiles + tile_index_);
     PartialSource source;
     if (has_post && p_.attended == nullptr) {
       source =
@@ -215,7 +213,7 @@ class WgmmaLayerBlock {
     } else if (p_.split == KvSplit::kSingle) {
       CombineRows<kWarpRows, 1>(source, 1);
     } else {
-      CombineRows<2, kMinSplits>(source, splits);
+      CombineRows<2, kSplitsTogether>(source, splits);
     }
   }
 

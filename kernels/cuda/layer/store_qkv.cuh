@@ -29,15 +29,8 @@ __device__ __forceinline__ void StoreKvToBuffer(const Tile& tile, const ModelSha
                                                   shape.kv_heads, shape.head_dim) +
                        BufferKeyAt(kv_head, tile.append_position, path, tile.buffer_capacity,
                                    tile.buffer_paths, shape.head_dim);
-  if (part == KvPart::kKey) {
-    StoreAs<Words4>(position + d, words);
-    return;
-  }
-  position += tile.buffer_paths * shape.head_dim;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    StoreAs<uint32_t>(position + BufferValueColumn(d + 2 * i, shape.head_dim), words.w[i]);
-  }
+  if (part == KvPart::kValue) position += tile.buffer_paths * shape.head_dim;
+  StoreAs<Words4>(position + d, words);
 }
 
 // Likewise to the context that is being encoded.

@@ -72,7 +72,7 @@ constexpr int KeyBlockValueColumn(int at, int column, int head_dim) {
 // ---- Buffer --------------------------------------------------------------------------------
 //
 // One layer of a tile's buffers is [Hkv][position][K, V][path][Dh], so that what the paths of a
-// group need of one position is contiguous. The elements of a V are in the order of a lane's sums.
+// group need of one position is contiguous.
 
 constexpr int64_t BufferPaths(int64_t paths) { return RoundUp(paths, kGroupPaths); }
 constexpr int64_t BufferLayerSize(int64_t capacity, int64_t buffer_paths, int64_t kv_heads,
@@ -83,11 +83,6 @@ constexpr int64_t BufferLayerSize(int64_t capacity, int64_t buffer_paths, int64_
 constexpr int64_t BufferKeyAt(int64_t kv_head, int64_t position, int64_t path, int64_t capacity,
                               int64_t buffer_paths, int64_t head_dim) {
   return ((kv_head * capacity + position) * 2 * buffer_paths + path) * head_dim;
-}
-// Index of element d within the Dh elements of a V.
-constexpr int BufferValueColumn(int d, int head_dim) {
-  const int slice = HeadSlice(head_dim);
-  return d / slice * slice + d % 8 / 2 * (slice / 4) + d % slice / 8 * 2 + d % 2;
 }
 
 }  // namespace chorale::kernels::cuda

@@ -5,9 +5,9 @@
 // result. The length of a split depends on the context alone: short, so that few rows keep many
 // multiprocessors busy, but not so short that combining takes longer than attending.
 //
-// The positions of a path's own buffer are distributed over the splits round-robin, a few at a
-// time, so that no split gets all of them. A split attends to its share of the buffer after its
-// keys of the context.
+// The last splits have the paths' own buffers, all others have keys of the context. Positions are
+// distributed over the splits of the buffers round-robin, a chunk at a time. A split without
+// positions changes no bit, so their number may depend on the room that the buffers have.
 #ifndef CHORALE_KERNELS_CUDA_LAYOUT_KV_SPLIT_H_
 #define CHORALE_KERNELS_CUDA_LAYOUT_KV_SPLIT_H_
 
@@ -18,27 +18,40 @@
 
 namespace chorale::kernels::cuda {
 
-inline constexpr int kMinSplitKeyBlocks = 2;
-inline constexpr int kMinSplits = 4;
-inline constexpr int kMaxSplits = 32;
+inline constexpr int kMinSplitKeyBlocks = 4;
+inline constexpr int kMaxContextSplits = 32;
 
-// Key blocks of each split of a context; the last splits may have fewer, or none.
+// Key blocks of each split of a context, an even number; the last split may have fewer.
 constexpr int64_t SplitKeyBlocks(int64_t rows) {
-  const int64_t key_blocks = CeilDiv(ContextKeyBlocks(rows), kMaxSplits);
+  const int64_t key_blocks = RoundUp(CeilDiv(ContextKeyBlocks(rows), kMaxContextSplits), 2);
   return key_blocks < kMinSplitKeyBlocks ? kMinSplitKeyBlocks : key_blocks;
 }
 
-// Splits of a context. The last splits of a short one have only their share of the buffer.
+// Splits of the keys of a context.
 constexpr int64_t ContextSplits(int64_t rows) {
-  const int64_t splits = CeilDiv(ContextKeyBlocks(rows), SplitKeyBlocks(rows));
-  return splits < kMinSplits ? kMinSplits : splits;
+  return CeilDiv(ContextKeyBlocks(rows), SplitKeyBlocks(rows));
+}
+
+inline constexpr int kMaxBufferSplits = 4;
+inline constexpr int kBufferChunk = 8;  // positions
+
+// Splits of buffers with room for `capacity` positions.
+constexpr int64_t BufferSplits(int64_t capacity) {
+  const int64_t chunks = CeilDiv(capacity, kBufferChunk);
+  return chunks < kMaxBufferSplits ? chunks : kMaxBufferSplits;
+}
+
+// Splits of a context of `rows` rows and such buffers.
+constexpr int64_t KvSplits(int64_t rows, int64_t buffer_capacity) {
+  return ContextSplits(rows) + BufferSplits(buffer_capacity);
 }
 
 // The most splits of any context of up to `rows` rows: a longer context can have fewer splits.
 constexpr int64_t MaxContextSplits(int64_t rows) {
   const int64_t splits = CeilDiv(ContextKeyBlocks(rows), kMinSplitKeyBlocks);
-  return splits < kMinSplits ? kMinSplits : splits < kMaxSplits ? splits : kMaxSplits;
+  return splits < kMaxContextSplits ? splits : kMaxContextSplits;
 }
+constexpr int64_t MaxKvSplits(int64_t rows) { return MaxContextSplits(rows) + kMaxBufferSplits; }
 
 }  // namespace chorale::kernels::cuda
 

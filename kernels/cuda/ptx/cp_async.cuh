@@ -35,6 +35,12 @@ __device__ __forceinline__ void CpAsyncBulk(void* to, const void* from, int byte
       : "memory");
 #endif
 }
+// cp.async.bulk.prefetch: starts to bring `bytes` of global memory into L2; likewise.
+__device__ __forceinline__ void PrefetchL2(const void* from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+#endif
+}
 // fence.proxy.async: makes this thread's writes to shared memory visible to the async proxy (wgmma,
 // bulk copies).
 __device__ __forceinline__ void FenceProxyAsync() {

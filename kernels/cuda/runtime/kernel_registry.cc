@@ -9,8 +9,8 @@ ErrorCode LoadKernels(int shared_bytes) {
        {&LoadAttentionKernels, &LoadCompareRowsKernel, &LoadEmbedKernels,
         &LoadEncodeAttentionKernels, &LoadEncodeFeatureMeansKernel, &LoadHeadKernels,
         &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
-        &LoadWgmmaLayerKernels, &LoadSummariseColumnsKernel, &LoadUnfusedHeadKernel,
-        &LoadUnfusedRowsKernels}) {
+        &LoadWgmmaAttentionKernels, &LoadWgmmaLayerKernels, &LoadWgmmaSplitAttentionKernels, &LoadSummariseColumnsKernel,
+        &LoadUnfusedHeadKernel, &LoadUnfusedRowsKernels}) {
     if (const ErrorCode error = load(shared_bytes); error != 0) return error;
   }
   return 0;

@@ -56,14 +56,14 @@ __global__ void __launch_bounds__(kThreads)
   partials.shape = p.shape;
   const int width = p.shape.query_width();
   const int head_shift = 31 - __clz(p.shape.head_dim);
-  const auto splits = static_cast<int>(ContextSplits(tile.context_rows));
+  const auto splits = static_cast<int>(KvSplits(tile.context_rows, tile.buffer_capacity));
 #pragma unroll 1
   for (int i = ThreadIndex() * 4; i < kBlockRows * width; i += kThreads * 4) {
     const int64_t row = static_cast<int64_t>(blockIdx.x) * kTileRows + first_row + i / width;
     const int column = i % width;
     Floats4 o[1];
-    CombineElements<1, kMinSplits>(partials.shape, splits,
-                                   PartialSource(partials, row, column, head_shift), 0, o);
+    CombineElements<1, kSplitsTogether>(partials.shape, splits,
+                                        PartialSource(partials, row, column, head_shift), 0, o);
     StoreAs<Words2>(p.attended + row * width + column, PackQuad(o[0]));
   }
 }

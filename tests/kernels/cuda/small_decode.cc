@@ -56,12 +56,16 @@ std::vector<Bits> BitsOf(const std::vector<T>& values) {
 
 SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles,
                          const DeviceProperties& device)
-    : model_(model), shapes_(tiles), shared_bytes_(device.shared_bytes_per_block) {
+    : model_(model),
+      shapes_(tiles),
+      shared_bytes_(device.shared_bytes_per_block),
+      use_wgmma_(HasWgmmaAttention(model.shape.head_dim, device.compute_major)) {
   const ModelShape& shape = model.shape;
   const int queries = shape.query_width();
   uint32_t seed = 1;
   for (const SmallTile& tile : tiles) {
-    num_splits_ = std::max(num_splits_, static_cast<int>(ContextSplits(tile.context_rows)));
+    num_splits_ =
+        std::max(num_splits_, static_cast<int>(KvSplits(tile.context_rows, model.query_rows)));
     contexts_.emplace_back(RandomContext(model, tile.context_rows, seed++));
     std::vector<int32_t> order;
     std::mt19937 engine(seed++);
@@ -200,7 +204,8 @@ void SmallDecode::Attend(int layer, KvSplit split, Stream stream) {
                                  .shape = model_.shape,
                                  .layer = layer,
                                  .num_splits = num_splits_,
-                                 .split = split},
+                                 .split = split,
+                                 .use_wgmma = use_wgmma_},
                                 stream),
                 "attention");
 }

@@ -58,6 +58,7 @@ class SmallDecode {
   const SmallModel model_;
   const std::vector<SmallTile> shapes_;
   const int shared_bytes_;  // of a block
+  bool use_wgmma_;
   int num_splits_ = 0;
   std::vector<DeviceArray<uint16_t>> contexts_;      // [tiles]
   std::vector<DeviceArray<int32_t>> orders_;         // [tiles]

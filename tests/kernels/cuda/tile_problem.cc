@@ -19,6 +19,7 @@ namespace chorale::kernels::cuda {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::vector<uint16_t> Bf16(const std::vector<float>& values) {
   std::vector<uint16_t> bits;
@@ -44,13 +45,20 @@ TileProblem::TileProblem(const ProblemShape& shape, uint32_t seed) : shape_(shap
   std::vector<Tile> tiles;
   for (const TileShape& tile : shape.tiles) {
     Tile on_device = {.context_rows = tile.context_rows, .groups = tile.groups};
-    contexts_.push_back(RandomKeys(tile.context_rows, tile.context_score, ++seed));
-    device_contexts_.emplace_back(PackContext(contexts_.back(), tile.context_rows));
+    if (tile.shares_context) {
+      contexts_.push_back(contexts_.back());
+    } else {
+      contexts_.push_back(RandomKeys(tile.context_rows, tile.context_score, ++seed));
+      device_contexts_.emplace_back(PackContext(contexts_.back(), tile.context_rows));
+    }
     on_device.context = device_contexts_.back().data();
     buffers_.emplace_back();
     if (tile.paths > 0) {
       for (int path = 0; path < tile.paths; ++path) {
         buffers_.back().push_back(RandomKeys(tile.capacity, tile.buffer_score, seed += 2));
+      }
+      if (tile.infinite_path >= 0) {
+        for (float& v : buffers_.back()[tile.infinite_path].v) v = kInfinity;
       }
       device_buffers_.emplace_back(PackBuffer(buffers_.back(), tile));
       on_device.buffer = device_buffers_.back().data();
@@ -115,7 +123,7 @@ std::vector<uint16_t> TileProblem::PackBuffer(const std::vector<Keys>& paths,
         for (int d = 0; d < head_dim; ++d) {
           const int64_t at = (position * shape_.model.kv_heads + h) * head_dim + d;
           key[d] = ToBf16(paths[path].k[at]);
-          key[buffer_paths * head_dim + BufferValueColumn(d, head_dim)] = ToBf16(paths[path].v[at]);
+          key[buffer_paths * head_dim + d] = ToBf16(paths[path].v[at]);
         }
       }
     }
@@ -182,7 +190,7 @@ TileProblem::States TileProblem::Launch(KvSplit split, Stream stream) const {
   int64_t num_splits = 1;
   if (split == KvSplit::kSplit) {
     for (const TileShape& tile : shape_.tiles) {
-      num_splits = std::max(num_splits, ContextSplits(tile.context_rows));
+      num_splits = std::max(num_splits, KvSplits(tile.context_rows, tile.capacity));
     }
   }
   const int64_t heads = num_splits * rows() * shape_.model.heads;
@@ -196,7 +204,9 @@ TileProblem::States TileProblem::Launch(KvSplit split, Stream stream) const {
                                   .shape = shape_.model,
                                   .layer = kLayer,
                                   .num_splits = states.num_splits,
-                                  .split = split};
+                                  .split = split,
+                                  .multiprocessors = shape_.multiprocessors,
+                                  .use_wgmma = shape_.use_wgmma};
   EXPECT_TRUE(ValidateAttention(params).ok()) << ValidateAttention(params);
   ExpectSuccess(LaunchAttention(params, stream), "launching attention");
   return states;
@@ -219,7 +229,9 @@ DeviceArray<uint16_t> TileProblem::LaunchAttended(int q_stride, Stream stream) c
                                   .shape = shape_.model,
                                   .layer = kLayer,
                                   .num_splits = 1,
-                                  .split = KvSplit::kSingle};
+                                  .split = KvSplit::kSingle,
+                                  .multiprocessors = shape_.multiprocessors,
+                                  .use_wgmma = shape_.use_wgmma};
   EXPECT_TRUE(ValidateAttention(params).ok()) << ValidateAttention(params);
   ExpectSuccess(LaunchAttention(params, stream), "launching attention");
   ExpectSuccess(Synchronize(stream), "attending");
@@ -235,8 +247,9 @@ Attended TileProblem::Combine(const States& states, Stream stream) const {
   for (int64_t at = 0; at < heads; ++at) {
     const int64_t row = at / shape_.model.heads;
     if (!Counts(row)) continue;
+    const TileShape& tile = shape_.tiles[row / 64];
     const int64_t splits =
-        states.split == KvSplit::kSingle ? 1 : ContextSplits(shape_.tiles[row / 64].context_rows);
+        states.split == KvSplit::kSingle ? 1 : KvSplits(tile.context_rows, tile.capacity);
     double m = -INFINITY;
     for (int64_t split = 0; split < splits; ++split)
       m = std::max<double>(m, state[(split * heads + at) * 2]);

@@ -23,12 +23,16 @@ struct TileShape {
   // Mean scores of context keys and of buffer keys.
   float context_score = 0;
   float buffer_score = 0;
+  bool shares_context = false;  // with the tile before, of as many rows
+  int infinite_path = -1;       // whose values in the buffer are infinite; -1: none
 };
 
 struct ProblemShape {
   ModelShape model = {.heads = 2, .kv_heads = 2, .head_dim = 32};
   float score_deviation = 1;  // roughly
   std::vector<TileShape> tiles;
+  bool use_wgmma = false;
+  int multiprocessors = 1;  // 1: with wgmma, blocks of two tiles
 };
 
 // Attention of every row of a problem's tiles. Rows without a path, or not in use, are not

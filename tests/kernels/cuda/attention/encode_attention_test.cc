@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/tile.h"
 #include "tests/kernels/cuda/attention/encode_problem.h"
@@ -28,7 +29,7 @@ class EncodeAttentionTest : public DeviceTest, public testing::WithParamInterfac
  protected:
   void SetUp() override {
     DeviceTest::SetUp();
-    if (!IsSkipped() && !HasEncodeAttention(GetParam(), properties_.compute_major)) {
+    if (!IsSkipped() && !HasWgmmaAttention(GetParam(), properties_.compute_major)) {
       GTEST_SKIP() << "the device has no wgmma";
     }
   }
@@ -217,14 +218,6 @@ TEST(EncodeLaunchTilesTest, FillsRoundsOfBlocksOfThree) {
   EXPECT_EQ(EncodeLaunchTiles(12, 132), 132);
   EXPECT_EQ(EncodeLaunchTiles(16, 132), 147);
   EXPECT_EQ(EncodeLaunchTiles(16, 1), 3);
-}
-
-TEST(HasEncodeAttentionTest, WhereThereIsWgmma) {
-  EXPECT_TRUE(HasEncodeAttention(32, 9));
-  EXPECT_TRUE(HasEncodeAttention(64, 9));
-  EXPECT_FALSE(HasEncodeAttention(16, 9));
-  EXPECT_FALSE(HasEncodeAttention(64, 8));
-  EXPECT_FALSE(HasEncodeAttention(64, 10));
 }
 
 TEST(ValidateEncodeAttentionTest, NamesTheField) {

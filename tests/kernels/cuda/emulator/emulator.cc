@@ -86,6 +86,7 @@ struct Block {
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   Barrier barrier;
+  bool any = false;  // of WaitForAny
   std::map<int, Barrier> named;
   std::map<const Mbarrier*, Bulk> bulk;
   std::vector<float> shared;
@@ -280,6 +281,16 @@ Recording EndRecording() { return *std::exchange(recording, std::nullopt); }
 char* DynamicSmem() { return reinterpret_cast<char*>(block.shared.data()); }
 
 void WaitForBlock() { Wait(block.barrier); }
+
+bool WaitForAny(bool of_thread) {
+  if (of_thread) block.any = true;
+  WaitForBlock();
+  const bool any = block.any;
+  WaitForBlock();  // all threads have read it
+  block.any = false;
+  WaitForBlock();
+  return any;
+}
 
 void NamedBarrierSync(int barrier, int threads) {
   Barrier& named = block.named[barrier];

@@ -78,6 +78,8 @@ Recording EndRecording();
 inline constexpr int kSharedBytes = 227 << 10;
 char* DynamicSmem();
 void WaitForBlock();
+// Likewise; returns whether any thread of the block passed true.
+bool WaitForAny(bool of_thread);
 // bar.sync: waits until `threads` threads have arrived; all pass the same number.
 void NamedBarrierSync(int barrier, int threads);
 
@@ -105,6 +107,7 @@ void CpAsyncWait(int groups_left);
 }  // namespace emulator
 
 inline void __syncthreads() { emulator::WaitForBlock(); }
+inline int __syncthreads_or(int predicate) { return emulator::WaitForAny(predicate != 0) ? 1 : 0; }
 inline void __syncwarp() { emulator::Exchange(nullptr, 0); }
 
 template <typename T>

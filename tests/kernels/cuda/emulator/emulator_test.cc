@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/ptx/cp_async.cuh"
@@ -55,6 +56,27 @@ TEST(EmulatorTest, BarriersMakeThreadsWait) {
 TEST(EmulatorTest, AMissingBarrierShows) {
   EXPECT_TRUE(std::isnan(Reverse(false, emulator::Order::kFirstToLast)[0]));
   EXPECT_TRUE(std::isnan(Reverse(false, emulator::Order::kLastToFirst)[63]));
+}
+
+struct AnyParams {
+  int* out;
+  int number;
+};
+
+// Asks whether any thread of the block has a number, and then the same of a number that none has.
+void AnyKernel(AnyParams p) {
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int any = __syncthreads_or(static_cast<int>(thread == p.number));
+  p.out[thread] = any + 2 * __syncthreads_or(static_cast<int>(thread == -1));
+}
+
+TEST(EmulatorTest, ThreadsOfABlockLearnWhetherAnyIsTrue) {
+  for (const auto& [number, expected] : {std::pair(40, 1), std::pair(-2, 0)}) {
+    std::vector<int> out(64, -1);
+    Launch(&AnyKernel, {.threads = 64}, nullptr, AnyParams{out.data(), number});
+    emulator::DoAll();
+    EXPECT_THAT(out, testing::Each(expected)) << number;
+  }
 }
 
 void CopyKernel(const float* params_from, float* to, bool wait) {

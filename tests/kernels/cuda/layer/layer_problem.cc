@@ -167,7 +167,7 @@ RowResult LayerProblem::Expected(LayerPart part, int row) const {
 
 void LayerProblem::MakeStates() {
   const int64_t heads = static_cast<int64_t>(kRows) * shape_.heads;
-  const int64_t num_splits = ContextSplits(kLargestContext);
+  const int64_t num_splits = KvSplits(kLargestContext, kCapacity);
   std::vector<float> o = RandomTensor(num_splits * heads * shape_.head_dim, 40);
   const std::vector<float> random = RandomTensor(2 * num_splits * heads, 41);
   std::vector<float> state(num_splits * heads * 2);
@@ -181,7 +181,7 @@ void LayerProblem::MakeStates() {
       float* partial_o = o.data() + (split * heads + at) * shape_.head_dim;
       s[0] = 5 * random[2 * (split * heads + at)];
       s[1] = 1 + std::abs(random[2 * (split * heads + at) + 1]);
-      const bool exists = split < ContextSplits(kContextRows[tile]);
+      const bool exists = split < KvSplits(kContextRows[tile], tile == 1 ? kCapacity : 0);
       const bool empty = kContextRows[tile] == 0 || (split == 3 && tile == 1);
       if (empty) s[0] = -INFINITY;  // no key at all
       if (empty) s[1] = 0;

@@ -88,7 +88,7 @@ class LayerTest : public DeviceTest {
             BufferKeyAt(head, LayerProblem::kPosition, path, LayerProblem::kCapacity, 16,
                         shape.head_dim);
         actual.push_back(FromBf16(key[d]));
-        actual.push_back(FromBf16(key[16 * shape.head_dim + BufferValueColumn(d, shape.head_dim)]));
+        actual.push_back(FromBf16(key[16 * shape.head_dim + d]));
         expected.push_back(static_cast<float>(k));
         expected.push_back(static_cast<float>(v));
       }

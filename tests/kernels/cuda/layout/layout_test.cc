@@ -68,16 +68,13 @@ TEST(LayoutTest, Buffers) {
           const int64_t key = BufferKeyAt(head, position, path, 3, 16, head_dim);
           for (int d = 0; d < head_dim; ++d) {
             indices.Use(key + d);
-            indices.Use(key + 16 * head_dim + BufferValueColumn(d, head_dim));
+            indices.Use(key + 16 * head_dim + d);
           }
         }
       }
     }
     EXPECT_TRUE(indices.EachOnce()) << head_dim;
   }
-  // Lane j's columns {2j, 2j+1} of every 8 lie together: 8 + 2, with lane 1 of 4.
-  EXPECT_EQ(BufferValueColumn(10, 32), 8 + 2);
-  EXPECT_EQ(BufferValueColumn(10, 16), 4 + 2);
 }
 
 TEST(LayoutTest, KeyBlocksOfAContext) {
@@ -102,15 +99,20 @@ TEST(LayoutTest, WeightTiles) {
 TEST(LayoutTest, KvSplits) {
   EXPECT_EQ(ContextKeyBlocks(64), 1);
   EXPECT_EQ(ContextKeyBlocks(65), 2);
-  EXPECT_EQ(ContextSplits(0), kMinSplits);
-  EXPECT_EQ(ContextSplits(1), kMinSplits);
-  EXPECT_EQ(ContextSplits(4 * 128), 4);
-  EXPECT_EQ(ContextSplits(4 * 128 + 1), 5);
-  EXPECT_EQ(ContextSplits(1024), 8);
-  EXPECT_EQ(ContextSplits(8192), kMaxSplits);
-  EXPECT_EQ(ContextSplits(65536), kMaxSplits);
-  EXPECT_LT(ContextSplits(4097), ContextSplits(4096)) << "longer splits";
+  EXPECT_EQ(ContextSplits(0), 0);
+  EXPECT_EQ(ContextSplits(1), 1);
+  EXPECT_EQ(ContextSplits(4 * 256), 4);
+  EXPECT_EQ(ContextSplits(4 * 256 + 1), 5);
+  EXPECT_EQ(ContextSplits(8192), kMaxContextSplits);
+  EXPECT_EQ(ContextSplits(65536), kMaxContextSplits);
+  EXPECT_LT(ContextSplits(8193), ContextSplits(8192)) << "longer splits";
+  EXPECT_EQ(BufferSplits(0), 0);
+  EXPECT_EQ(BufferSplits(kBufferChunk), 1);
+  EXPECT_EQ(BufferSplits(kBufferChunk + 1), 2);
+  EXPECT_EQ(BufferSplits(1000), kMaxBufferSplits);
+  EXPECT_EQ(KvSplits(1024, 2 * kBufferChunk), 4 + 2);
   for (int64_t rows = 0; rows <= 10000; ++rows) {
+    ASSERT_EQ(SplitKeyBlocks(rows) % 2, 0) << rows;
     ASSERT_GE(MaxContextSplits(rows), ContextSplits(rows)) << rows;
     ASSERT_GE(MaxContextSplits(rows + 1), MaxContextSplits(rows)) << rows;
   }

@@ -217,7 +217,7 @@ TEST_F(UnfusedRowsTest, StoresKeysAndValuesWhereTheTileSays) {
           uint16_t* const key = in_buffer.data() + kLayer * buffer_layer +
                                 BufferKeyAt(head, kPosition, path, kCapacity, kPaths, head_dim);
           key[d] = qkv[row * stride + k];
-          key[kPaths * head_dim + BufferValueColumn(d, head_dim)] = qkv[row * stride + v];
+          key[kPaths * head_dim + d] = qkv[row * stride + v];
         }
       }
     }
@@ -228,8 +228,12 @@ TEST_F(UnfusedRowsTest, StoresKeysAndValuesWhereTheTileSays) {
 
 // Whether each split has a block or one block has all: the same bits, near the reference.
 TEST_F(UnfusedRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
-  for (const int head_dim : {32, 64}) {
+  for (const auto& [head_dim, use_wgmma] :
+       {std::pair(32, false), std::pair(64, false), std::pair(32, true), std::pair(64, true)}) {
+    if (use_wgmma && !HasWgmmaAttention(head_dim, properties_.compute_major)) continue;
+    SCOPED_TRACE(testing::Message() << head_dim << (use_wgmma ? " wgmma" : " mma"));
     const ProblemShape shape = {.model = {.heads = 4, .kv_heads = 2, .head_dim = head_dim},
+                                .score_deviation = 20,
                                 .tiles = {{.context_rows = 700},
                                           {.context_rows = 0, .groups = 1},
                                           {.context_rows = 100,
@@ -238,7 +242,8 @@ TEST_F(UnfusedRowsTest, AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined) {
                                            .capacity = 9,
                                            .visible_query = 8,
                                            .visible_buffer = 9},
-                                          {.context_rows = 70, .groups = 0}}};
+                                          {.context_rows = 70, .groups = 0}},
+                                .use_wgmma = use_wgmma};
     const TileProblem problem(shape, 3);
     const int width = shape.model.query_width();
     const std::vector<uint16_t> single = problem.LaunchAttended(2 * width, stream_).ToHost(stream_);

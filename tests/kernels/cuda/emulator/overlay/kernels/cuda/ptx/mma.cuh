@@ -35,6 +35,11 @@ inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a
   }
 }
 
+// The other 8 inputs are zero.
+inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+  Mma(c, a0, a1, 0, 0, b0, 0);
+}
+
 }  // namespace chorale::kernels::cuda
 
 #endif  // CHORALE_KERNELS_CUDA_PTX_MMA_CUH_
