@@ -75,14 +75,19 @@ DeviceLayer::DeviceLayer(const LayerWeights& weights, const ModelConfig& config,
   if (!has_wgmma) return;
   post_wgmma_tiles = DeviceVector<uint16_t>(kernels::cuda::PackWgmmaTiles(post));
   pre_wgmma_tiles = DeviceVector<uint16_t>(kernels::cuda::PackWgmmaTiles(pre));
+  if (!kernels::cuda::HasTileKernel(shape)) return;
+  post_wgmma_column_tiles = DeviceVector<uint16_t>(kernels::cuda::PackWgmmaColumnTiles(post));
+  pre_wgmma_column_tiles = DeviceVector<uint16_t>(kernels::cuda::PackWgmmaColumnTiles(pre));
 }
 
 kernels::cuda::PostAttentionWeights DeviceLayer::post_attention() const {
-  return {post_tiles.data(), post_wgmma_tiles.data(), post_vectors.data()};
+  return {post_tiles.data(), post_wgmma_tiles.data(), post_wgmma_column_tiles.data(),
+          post_vectors.data()};
 }
 
 kernels::cuda::PreAttentionWeights DeviceLayer::pre_attention() const {
-  return {pre_tiles.data(), pre_wgmma_tiles.data(), pre_vectors.data()};
+  return {pre_tiles.data(), pre_wgmma_tiles.data(), pre_wgmma_column_tiles.data(),
+          pre_vectors.data()};
 }
 
 }  // namespace chorale

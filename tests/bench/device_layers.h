@@ -80,7 +80,8 @@ struct DeviceLayer {
   std::array<DeviceVector<uint16_t>, kGemms> matrices;
   DeviceVector<float> gamma1, beta1, gamma2, beta2, gamma3, beta3, b1, b2;
   // Of the fused form.
-  DeviceVector<uint16_t> post_tiles, post_wgmma_tiles, pre_tiles, pre_wgmma_tiles;
+  DeviceVector<uint16_t> post_tiles, post_wgmma_tiles, post_wgmma_column_tiles;
+  DeviceVector<uint16_t> pre_tiles, pre_wgmma_tiles, pre_wgmma_column_tiles;
   DeviceVector<float> post_vectors, pre_vectors;
 };
 

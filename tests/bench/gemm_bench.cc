@@ -18,6 +18,7 @@
 #include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/gemm/gemm_plan.h"
 #include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/tile.h"

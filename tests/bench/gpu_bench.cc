@@ -95,8 +95,8 @@ Model ModelFromFlags(const BenchPoint& point) {
   return *std::move(model);
 }
 
-// Without the flag, 64 MiB and what any form of the matrices takes: layers hold each weight twice
-// as bfloat16, the unfused form's head three times.
+// Without the flag, 64 MiB and what any form of the matrices takes: layers hold each weight three
+// times as bfloat16, the unfused form's head three times.
 int64_t WeightsBytes(const Model& model) {
   if (const int64_t mib = absl::GetFlag(FLAGS_weights_mib); mib > 0) return mib << 20;
   size_t weights = model.head.w1.size() + model.head.w2.size();

@@ -295,7 +295,7 @@ def memory_limit_mib(server_flags: list[str]) -> int:
     return int(limits[-1]) if limits else 0
 
 
-def broken_promises(peak: float, failed: int, options: argparse.Namespace) -> list[str]:
+def broken_promises(peak: float, failed: list[Call], options: argparse.Namespace) -> list[str]:
     """Of memory and other clients' calls, as SECURITY.md has them."""
     limit = memory_limit_mib(options.server_flag)
     broken = []
@@ -305,7 +305,8 @@ def broken_promises(peak: float, failed: int, options: argparse.Namespace) -> li
         if limit and peak >= EDGE_OVERSHOOT * limit:
             broken.append(f'behind Envoy the server took {peak:.0f} MiB of {limit} MiB')
         if failed:
-            broken.append(f'behind Envoy {failed} calls of the other client failed')
+            broken.append(f'behind Envoy {len(failed)} calls of the other client failed, the first '
+                          f'with {failed[0].error}')
     return broken
 
 
@@ -341,7 +342,7 @@ def run(name: str, options: argparse.Namespace) -> bool:
         caller.stop()
         during = [call for call in caller.calls
                   if call.began < end and call.began + call.seconds > begin]
-        failed = sum(not call.ok for call in during)
+        failed = [call for call in during if not call.ok]
         by_itself = server.exit_status()
         envoy_ended = envoy is not None and envoy.has_ended()
         left = server.resident_mib()
@@ -350,7 +351,7 @@ def run(name: str, options: argparse.Namespace) -> bool:
         ended += ' (Envoy has ended)' if envoy_ended else ''
         print(f'{name:20}{connections.value:8}{peak:10.0f}{left:10.0f}'
               + (f'{envoy_peak:10.0f}' if envoy else '') + f'{len(during):8}'
-              f'{failed:8}'
+              f'{len(failed):8}'
               f'{max((call.seconds for call in during), default=0):10.2f}'
               f'{"never" if recovered is None else f"{recovered:.2f}":>10}{status:8}{ended}',
               flush=True)

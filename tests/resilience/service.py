@@ -161,7 +161,11 @@ def relay(port: int, host: str) -> int:
 class Call:
     began: float  # on the monotonic clock
     seconds: float
-    ok: bool
+    error: str = ''  # code and details of a call that failed
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
 
 
 def table(rows: int) -> object:
@@ -207,10 +211,10 @@ class Caller:
             began = time.monotonic()
             try:
                 self._stub.Predict(request, timeout=self.TIMEOUT_SECONDS, metadata=ABOUT_DATA)
-                ok = True
-            except grpc.RpcError:
-                ok = False
-            self.calls.append(Call(began, time.monotonic() - began, ok))
+                error = ''
+            except grpc.RpcError as failure:
+                error = f'{failure.code().name} {failure.details()}'
+            self.calls.append(Call(began, time.monotonic() - began, error))
             self._stopping.wait(0.02)
 
     def stop(self) -> None:

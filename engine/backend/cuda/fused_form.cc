@@ -7,6 +7,7 @@
 #include "engine/backend/cuda/encode_attention.h"
 #include "engine/backend/cuda/layer_matrices.h"
 #include "kernels/cuda/layer/pack_weights.h"
+#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/tile.h"
@@ -18,24 +19,27 @@ using kernels::cuda::kTileRows;
 using kernels::cuda::KvSplit;
 using kernels::cuda::LayerPart;
 
-// Adds weight tiles and, if the device has wgmma, the same weights as wgmma tiles.
-void AddWeightTiles(const std::vector<uint16_t>& tiles, bool has_wgmma, WeightBlob& blob,
-                    const uint16_t** weight_tiles, const uint16_t** wgmma_tiles) {
-  blob.Add(tiles, weight_tiles);
-  if (has_wgmma) blob.Add(kernels::cuda::PackWgmmaTiles(tiles), wgmma_tiles);
+// Adds weight tiles and, if the device has wgmma, the same weights in the orders of its kernels.
+// `layer`: PreAttentionWeights or PostAttentionWeights.
+template <typename Weights>
+void AddWeightTiles(const std::vector<uint16_t>& tiles, const KernelShape& shape, bool has_wgmma,
+                    WeightBlob& blob, Weights& layer) {
+  blob.Add(tiles, &layer.weight_tiles);
+  if (!has_wgmma) return;
+  blob.Add(kernels::cuda::PackWgmmaTiles(tiles), &layer.wgmma_tiles);
+  if (!kernels::cuda::HasTileKernel(shape)) return;
+  blob.Add(kernels::cuda::PackWgmmaColumnTiles(tiles), &layer.wgmma_column_tiles);
 }
 
 void AddLayer(const LayerWeights& weights, const ModelConfig& config, const KernelShape& shape,
               bool has_wgmma, WeightBlob& blob, kernels::cuda::LayerWeights& layer) {
   const LayerMatrices matrices(weights, config, shape);
-  AddWeightTiles(kernels::cuda::PackPreAttentionTiles(matrices.feature, matrices.projection),
-                 has_wgmma, blob, &layer.pre_attention.weight_tiles,
-                 &layer.pre_attention.wgmma_tiles);
+  AddWeightTiles(kernels::cuda::PackPreAttentionTiles(matrices.feature, matrices.projection), shape,
+                 has_wgmma, blob, layer.pre_attention);
   blob.Add(kernels::cuda::PackPreAttentionVectors(weights.norm1.gamma, weights.norm1.beta),
            &layer.pre_attention.vectors);
   AddWeightTiles(kernels::cuda::PackPostAttentionTiles(matrices.out, matrices.up, matrices.down),
-                 has_wgmma, blob, &layer.post_attention.weight_tiles,
-                 &layer.post_attention.wgmma_tiles);
+                 shape, has_wgmma, blob, layer.post_attention);
   blob.Add(kernels::cuda::PackPostAttentionVectors(weights.norm2.gamma, weights.norm2.beta,
                                                    weights.norm3.gamma, weights.norm3.beta,
                                                    weights.b2, weights.b1),

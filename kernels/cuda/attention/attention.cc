@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/kv_split.h"
 #include "kernels/ops/field_checks.h"
@@ -23,9 +24,7 @@ absl::Status ValidateHeads(const ModelShape& shape) {
 }
 
 bool HasWgmmaAttention(int32_t head_dim, int compute_major) {
-  // No other compute capability has wgmma, older or newer.
-  constexpr int kComputeMajor = 9;
-  return (head_dim == 32 || head_dim == 64) && compute_major == kComputeMajor;
+  return (head_dim == 32 || head_dim == 64) && compute_major == kWgmmaComputeMajor;
 }
 
 absl::Status ValidateAttention(const AttentionParams& p) {

@@ -1,4 +1,4 @@
-// Combines the softmax states of KV splits into attention, for both versions of the layer kernel
+// Combines the softmax states of KV splits into attention, for all versions of the layer kernel
 // and for the unfused form.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_COMBINE_SPLITS_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_COMBINE_SPLITS_CUH_

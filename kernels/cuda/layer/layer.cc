@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layer/smem_mma_sm80.h"
+#include "kernels/cuda/layer/smem_tile_sm90.h"
 #include "kernels/cuda/layer/smem_wgmma_sm90.h"
 #include "kernels/ops/field_checks.h"
 
@@ -47,6 +48,12 @@ absl::Status ValidateSizes(const LayerParams& p) {
   return absl::OkStatus();
 }
 
+// Whether there are the weights of all parts of a launch.
+bool HasTiles(const LayerParams& p, const uint16_t* post_attention, const uint16_t* pre_attention) {
+  return (p.part == LayerPart::kPreAttention || post_attention != nullptr) &&
+         (p.part == LayerPart::kPostAttention || pre_attention != nullptr);
+}
+
 }  // namespace
 
 absl::Status ValidateLayer(const LayerParams& p) {
@@ -62,17 +69,31 @@ int LayerSharedBytes(const ModelShape& shape, int block_rows) {
 }
 
 bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes) {
-  const bool has_tiles =
-      (params.part == LayerPart::kPreAttention || params.post_attention.wgmma_tiles != nullptr) &&
-      (params.part == LayerPart::kPostAttention || params.pre_attention.wgmma_tiles != nullptr);
-  return has_tiles && block_rows >= kGroupRows &&
-         WgmmaSmemOf(params.shape, block_rows, shared_bytes).stages > 0;
+  return HasTiles(params, params.post_attention.wgmma_tiles, params.pre_attention.wgmma_tiles) &&
+         block_rows >= kGroupRows && WgmmaSmemOf(params.shape, block_rows, shared_bytes).stages > 0;
+}
+
+bool HasTileKernel(const ModelShape& shape) {
+  return WeightTiles(shape.width) == 1 && WeightTiles(shape.query_width()) == 1 &&
+         WeightTiles(shape.hidden) > 1;
+}
+
+bool UsesTileKernel(const LayerParams& params, int block_rows, int shared_bytes) {
+  const ModelShape& shape = params.shape;
+  return HasTiles(params, params.post_attention.wgmma_column_tiles,
+                  params.pre_attention.wgmma_column_tiles) &&
+         block_rows == kTileRows && HasTileKernel(shape) &&
+         TileSmemOf(shape, shared_bytes).stages > 0;
 }
 
 absl::StatusOr<int> ChooseBlockRows(const LayerParams& params, int multiprocessors,
                                     int shared_bytes) {
   const ModelShape& shape = params.shape;
   const int64_t rows = int64_t{params.tile_count} * kTileRows;
+  if (rows > kGroupRows * int64_t{multiprocessors} &&
+      UsesTileKernel(params, kTileRows, shared_bytes)) {
+    return kTileRows;
+  }
   int block_rows = kGroupRows;
   if (rows <= kGroupPaths * int64_t{multiprocessors} / 2 &&
       !UsesWgmma(params, kGroupRows, shared_bytes)) {

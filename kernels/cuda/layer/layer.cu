@@ -4,6 +4,7 @@
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layer/layer_mma_sm80.cuh"
+#include "kernels/cuda/layer/layer_tile_sm90.h"
 #include "kernels/cuda/layer/layer_wgmma_sm90.h"
 #include "kernels/cuda/layer/smem_mma_sm80.h"
 #include "kernels/cuda/layer/weight_prefetch.cuh"
@@ -79,6 +80,9 @@ ErrorCode LoadMmaLayerKernels(int shared_bytes) { return LoadVariants<MmaKernels
 
 ErrorCode LaunchLayer(const LayerParams& params, int block_rows, int shared_bytes, Stream stream) {
   assert(ValidateLayer(params).ok());
+  if (UsesTileKernel(params, block_rows, shared_bytes)) {
+    return LaunchTileLayer(params, shared_bytes, stream);
+  }
   if (UsesWgmma(params, block_rows, shared_bytes)) {
     return LaunchWgmmaLayer(params, block_rows, shared_bytes, stream);
   }

@@ -33,28 +33,30 @@ inline constexpr int64_t kLargestWidth = 512;
 
 // Device memory. Weight tiles (layout/weight_tiles.h) of Wo, then W1, then W2, each
 // [output tile][input tile].
+//
+// For a device with wgmma, a caller may also pass the weights as wgmma tiles (PackWgmmaTiles,
+// PackWgmmaColumnTiles). Blocks of 16 rows and more then use the former, and launches of whole
+// tiles the latter, with the same bits.
 struct PostAttentionWeights {
-  const uint16_t* weight_tiles = nullptr;  // bf16
-  const uint16_t* wgmma_tiles = nullptr;   // bf16, or null: see kWgmmaComputeMajor
+  const uint16_t* weight_tiles = nullptr;        // bf16
+  const uint16_t* wgmma_tiles = nullptr;         // bf16, or null: see kWgmmaComputeMajor
+  const uint16_t* wgmma_column_tiles = nullptr;  // likewise
   // gamma2, beta2, gamma3, beta3, b2 [D] each, then b1 [128 WeightTiles(Dff)], zero beyond Dff.
   const float* vectors = nullptr;
 };
 
 // Likewise of P, then of Wq over Wk over Wv as one matrix.
 struct PreAttentionWeights {
-  const uint16_t* weight_tiles = nullptr;  // bf16; Wq is multiplied by log2(e) Dh^-0.5
-  const uint16_t* wgmma_tiles = nullptr;   // as above
-  const float* vectors = nullptr;          // gamma1, beta1 [D] each
+  const uint16_t* weight_tiles = nullptr;        // bf16; Wq is multiplied by log2(e) Dh^-0.5
+  const uint16_t* wgmma_tiles = nullptr;         // as above
+  const uint16_t* wgmma_column_tiles = nullptr;  // as above
+  const float* vectors = nullptr;                // gamma1, beta1 [D] each
 };
 
 struct LayerWeights {
   PreAttentionWeights pre_attention;
   PostAttentionWeights post_attention;
 };
-
-// The major compute capability that has wgmma. There, a caller may also pass the weights as wgmma
-// tiles (PackWgmmaTiles); blocks of 16 rows and more then use them, with the same bits.
-inline constexpr int kWgmmaComputeMajor = 9;
 
 constexpr int64_t PostAttentionTiles(const ModelShape& shape) {
   return WeightTiles(shape.width) * WeightTiles(shape.query_width()) +
@@ -93,15 +95,25 @@ int LayerSharedBytes(const ModelShape& shape, int block_rows);
 // Rows of a block, which affect speed but no bit of the result. Every block reads all weights, so
 // more is better, until multiprocessors idle or shared memory runs out. Eight rows only where 16
 // would leave half of the multiprocessors idle and wgmma is not used: that wastes half of each
-// fragment, but a block then combines half as many partials. Depends on shapes, tile_count and
-// whether there are wgmma tiles. ResourceExhausted, with the numbers, if even the smallest block
-// exceeds shared_bytes.
+// fragment, but a block then combines half as many partials. Whole tiles where blocks of 16 rows
+// would not run all at once, if there is a kernel for them (UsesTileKernel). Depends on shapes,
+// tile_count and which wgmma tiles there are. ResourceExhausted, with the numbers, if even the
+// smallest block exceeds shared_bytes.
 absl::StatusOr<int> ChooseBlockRows(const LayerParams& params, int multiprocessors,
                                     int shared_bytes);
 
-// Whether a launch uses wgmma: there are wgmma tiles, a block has at least 16 rows, and
-// shared_bytes hold them and a weight ring.
+// Whether a launch uses wgmma with rows in shared memory: there are wgmma tiles, a block has at
+// least 16 rows, and shared_bytes hold them and a weight ring.
 bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes);
+
+// Whether there is a kernel for whole tiles of such a model: D and H Dh are at most 128, and Dff is
+// more.
+bool HasTileKernel(const ModelShape& shape);
+
+// Whether a launch uses wgmma with rows in registers, in preference to that: HasTileKernel, there
+// are wgmma column tiles, a block has a tile, and shared_bytes hold the hidden layer and a weight
+// ring.
+bool UsesTileKernel(const LayerParams& params, int block_rows, int shared_bytes);
 
 // REQUIRES: ValidateLayer(params).ok(); block_rows is 8, 16, 32 or 64; a block of the device has
 // shared_bytes of shared memory, at least LayerSharedBytes; wgmma tiles are

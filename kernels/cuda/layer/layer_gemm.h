@@ -1,5 +1,5 @@
 // The GEMMs of a layer in their order, their shapes, and the vectors that they add and scale with:
-// the same for both versions of the layer kernel.
+// the same for all versions of the layer kernel.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_GEMM_H_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_GEMM_H_
 

@@ -158,8 +158,8 @@ class MmaRows {
 
   // Stores q, K and V to global memory. Requires Multiply(kQkvProjection).
   __device__ __forceinline__ void StoreQkv() const {
-    StoreQkvRows<kGroups, kWarps>({*tile_, tile_index_, first_row_, rows_in_use_}, p_, head_shift_,
-                                  hidden_qkv_, hidden_qkv_inputs_);
+    StoreQkvRows<kGroups, kWarps>({*tile_, tile_index_, first_row_, rows_in_use_},
+                                  QkvTarget(p_, head_shift_), hidden_qkv_, hidden_qkv_inputs_);
   }
 
   // A barrier of the block.

@@ -1,4 +1,4 @@
-// Layer norm of a block's rows, for both versions of the layer kernel.
+// Layer norm of a block's rows in shared memory, for two versions of the layer kernel.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_NORM_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_NORM_CUH_
 

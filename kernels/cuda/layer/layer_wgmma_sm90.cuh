@@ -6,6 +6,7 @@
 #include "kernels/cuda/layer/combine_splits.cuh"
 #include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layer/layer_wgmma_sm90.h"
+#include "kernels/cuda/layer/producer_sm90.cuh"
 #include "kernels/cuda/layer/smem_wgmma_sm90.h"
 #include "kernels/cuda/layer/store_qkv.cuh"
 #include "kernels/cuda/layer/weight_ring.cuh"
@@ -28,58 +29,6 @@ struct WgmmaLayerParams {
   WgmmaSmem shared;
 };
 
-__device__ __forceinline__ WeightRing RingOf(const WgmmaLayerParams& params) {
-  static_assert(sizeof(Mbarrier) == sizeof(uint64_t));
-  Mbarrier* const barriers = params.shared.ring_barriers.At(DynamicSmem());
-  const int stages = params.shared.stages;
-  return {params.shared.ring.At(DynamicSmem()), barriers, barriers + stages, stages};
-}
-
-__device__ __forceinline__ Mbarrier* InputsReadyOf(const WgmmaLayerParams& params) {
-  return params.shared.inputs_ready.At(DynamicSmem());
-}
-
-// Fills the ring with the wgmma tiles of a launch, in the order in which the consumers read them.
-class WeightLoader {
- public:
-  __device__ __forceinline__ WeightLoader(const LayerParams& p, const WeightRing& ring)
-      : ring_(ring) {
-    const auto post_attention = static_cast<int>(PostAttentionTiles(p.shape));
-    const auto pre_attention = static_cast<int>(PreAttentionTiles(p.shape));
-    // A weight tile takes a stage for each consumer warpgroup.
-    post_stages_ = p.part == LayerPart::kPreAttention ? 0 : post_attention * kConsumerWarpgroups;
-    pre_stages_ = p.part == LayerPart::kPostAttention ? 0 : pre_attention * kConsumerWarpgroups;
-    next_ = reinterpret_cast<const char*>(p.post_attention.wgmma_tiles);
-    pre_attention_ = reinterpret_cast<const char*>(p.pre_attention.wgmma_tiles);
-  }
-
-  // Fills the next `stages` stages, or all that are left.
-  __device__ __forceinline__ void Fill(int stages) {
-    for (; stages > 0 && left() > 0; --stages) {
-      if (filled_ == post_stages_) next_ = pre_attention_;
-      ring_.Fill(next_);
-      next_ += kStageBytes;
-      ++filled_;
-    }
-  }
-
-  __device__ __forceinline__ int filled() const { return filled_; }
-  __device__ __forceinline__ int left() const { return post_stages_ + pre_stages_ - filled_; }
-
- private:
-  RingProducer ring_;
-  int post_stages_;
-  int pre_stages_;
-  int filled_ = 0;
-  const char* next_;
-  const char* pre_attention_;
-};
-
-// Index of a block's first row among the rows of all tiles.
-__device__ __forceinline__ int64_t FirstRowOf(int tile_index, int first_group) {
-  return static_cast<int64_t>(tile_index) * kTileRows + first_group * kGroupRows;
-}
-
 // Copies vectors, weights and x to shared memory. Called by one warp. Vectors and weights, which no
 // kernel writes, are copied before GridDepWait.
 template <int kRows>
@@ -87,24 +36,11 @@ __device__ __forceinline__ void ProducerWarp(const WgmmaLayerParams& params, con
                                              int tile_index, int first_group) {
   const LayerParams& p = params.layer;
   const WgmmaSmem& shared = params.shared;
-  Mbarrier* const inputs_ready = InputsReadyOf(params);
   const int lane = LaneIndex();
   const int row_bytes = 4 * p.shape.width;
-  WeightLoader weights(p, ring);
+  WeightLoader weights(p, p.post_attention.wgmma_tiles, p.pre_attention.wgmma_tiles, ring);
   if (lane == 0) {
-    const int post_bytes =
-        p.part == LayerPart::kPreAttention ? 0 : 4 * PostAttentionVectorsSize(p.shape);
-    const int pre_bytes =
-        p.part == LayerPart::kPostAttention ? 0 : 4 * PreAttentionVectorsSize(p.shape);
-    MbarrierArriveExpectTx(inputs_ready, post_bytes + pre_bytes + kRows * row_bytes);
-    if (post_bytes > 0) {
-      CpAsyncBulk(shared.post_vectors.At(DynamicSmem()), p.post_attention.vectors, post_bytes,
-                  inputs_ready);
-    }
-    if (pre_bytes > 0) {
-      CpAsyncBulk(shared.pre_vectors.At(DynamicSmem()), p.pre_attention.vectors, pre_bytes,
-                  inputs_ready);
-    }
+    CopyVectors(params, kRows * row_bytes);
     weights.Fill(ring.stages);
   }
   __syncwarp();
@@ -114,16 +50,9 @@ __device__ __forceinline__ void ProducerWarp(const WgmmaLayerParams& params, con
 #pragma unroll 1
   for (int row = lane; row < kRows; row += kWarpSize) {
     CpAsyncBulk(DynamicSmem() + shared.x.offset + 4 * row * shared.x_stride,
-                p.x + (first_row + row) * p.shape.width, row_bytes, inputs_ready);
+                p.x + (first_row + row) * p.shape.width, row_bytes, InputsReadyOf(params));
   }
-  if (lane > 0) return;
-  if (LoadCg<int32_t>(&p.tiles[tile_index].groups) > first_group) {
-    weights.Fill(weights.left());
-  } else {
-    // A block must not end while copies to its shared memory are in flight.
-    for (int i = 0; i < weights.filled(); ++i) MbarrierWait(ring.full + i, 0);
-    MbarrierWait(inputs_ready, 0);
-  }
+  if (lane == 0) CopyWeights(params, tile_index, first_group, ring, weights);
 }
 
 // The consumer warps, on the rows of kGroups groups of a tile. D is at most kWidthTiles weight
@@ -170,8 +99,8 @@ class WgmmaLayerBlock {
     }
     if (has_pre) {
       StoreQkvRows<kGroups, kConsumerWarps>(
-          {tile_, tile_index_, first_group_ * kGroupRows, rows_in_use()}, p_,
-          params_.shared.head_shift, rows_.qkv(), params_.shared.qkv_inputs);
+          {tile_, tile_index_, first_group_ * kGroupRows, rows_in_use()},
+          QkvTarget(p_, params_.shared.head_shift), rows_.qkv(), params_.shared.qkv_inputs);
     }
   }
 

@@ -42,6 +42,19 @@ std::vector<float> Concatenated(std::initializer_list<const std::vector<float>*>
   return all;
 }
 
+// The elements of each weight tile in another order.
+std::vector<uint16_t> Reordered(const std::vector<uint16_t>& weight_tiles, int (*at)(int, int)) {
+  std::vector<uint16_t> reordered(weight_tiles.size());
+  for (size_t weight_tile = 0; weight_tile < weight_tiles.size(); weight_tile += kWeightTileSize) {
+    for (int o = 0; o < kWeightTileOutputs; ++o) {
+      for (int i = 0; i < kWeightTileInputs; ++i) {
+        reordered[weight_tile + at(o, i)] = weight_tiles[weight_tile + WeightTileAt(o, i)];
+      }
+    }
+  }
+  return reordered;
+}
+
 }  // namespace
 
 std::vector<uint16_t> PackPostAttentionTiles(const Matrix& wo, const Matrix& w1, const Matrix& w2) {
@@ -60,16 +73,11 @@ std::vector<uint16_t> PackPreAttentionTiles(const Matrix& feature, const Matrix&
 }
 
 std::vector<uint16_t> PackWgmmaTiles(const std::vector<uint16_t>& weight_tiles) {
-  std::vector<uint16_t> wgmma_tiles(weight_tiles.size());
-  for (size_t weight_tile = 0; weight_tile < weight_tiles.size(); weight_tile += kWeightTileSize) {
-    for (int o = 0; o < kWeightTileOutputs; ++o) {
-      for (int i = 0; i < kWeightTileInputs; ++i) {
-        wgmma_tiles[weight_tile + WgmmaTileAt(o, i)] =
-            weight_tiles[weight_tile + WeightTileAt(o, i)];
-      }
-    }
-  }
-  return wgmma_tiles;
+  return Reordered(weight_tiles, &WgmmaTileAt);
+}
+
+std::vector<uint16_t> PackWgmmaColumnTiles(const std::vector<uint16_t>& weight_tiles) {
+  return Reordered(weight_tiles, &WgmmaColumnTileAt);
 }
 
 std::vector<float> PackPostAttentionVectors(const std::vector<float>& gamma2,

@@ -12,8 +12,9 @@ namespace chorale::kernels::cuda {
 // PostAttentionWeights::weight_tiles and PreAttentionWeights::weight_tiles (layer.h), bf16.
 std::vector<uint16_t> PackPostAttentionTiles(const Matrix& wo, const Matrix& w1, const Matrix& w2);
 std::vector<uint16_t> PackPreAttentionTiles(const Matrix& feature, const Matrix& query_key_value);
-// The same weight tiles as wgmma tiles (layout/weight_tiles.h).
+// The same weight tiles as wgmma tiles (layout/weight_tiles.h): WgmmaTileAt, WgmmaColumnTileAt.
 std::vector<uint16_t> PackWgmmaTiles(const std::vector<uint16_t>& weight_tiles);
+std::vector<uint16_t> PackWgmmaColumnTiles(const std::vector<uint16_t>& weight_tiles);
 
 // PostAttentionWeights::vectors and PreAttentionWeights::vectors.
 std::vector<float> PackPostAttentionVectors(const std::vector<float>& gamma2,

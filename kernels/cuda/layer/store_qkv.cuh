@@ -1,4 +1,4 @@
-// Stores q, K and V of a layer's rows, for both versions of the layer kernel; single pieces of K
+// Stores q, K and V of a layer's rows, for all versions of the layer kernel; single pieces of K
 // and V also for the unfused form.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_STORE_QKV_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_STORE_QKV_CUH_
@@ -62,27 +62,37 @@ struct QkvRows {
   int rows;       // in use
 };
 
+// Where q, K and V of a launch go.
+struct QkvTarget {
+  ModelShape shape;
+  int head_shift;  // log2(Dh)
+  int kv_layer;
+  uint16_t* q;
+
+  __device__ __forceinline__ QkvTarget(const LayerParams& p, int shift)
+      : shape(p.shape), head_shift(shift), kv_layer(p.kv_layer), q(p.q) {}
+};
+
 // Stores columns `column` to column + 7 of [q | K | V] of a row of the block.
-__device__ __forceinline__ void StoreQkvWords(const QkvRows& rows, const LayerParams& p,
-                                              int head_shift, int row, int column,
-                                              const Words4& words) {
+__device__ __forceinline__ void StoreQkvWords(const QkvRows& rows, const QkvTarget& to, int row,
+                                              int column, const Words4& words) {
   if (row >= rows.rows) return;
   row += rows.first_row;
-  const int queries = p.shape.query_width();
-  const int kv_width = p.shape.kv_heads * p.shape.head_dim;
+  const int queries = to.shape.query_width();
+  const int kv_width = to.shape.kv_heads * to.shape.head_dim;
   if (column < queries) {
     const int64_t at = static_cast<int64_t>(rows.tile_index) * kTileRows + row;
-    StoreAs<Words4>(p.q + at * queries + column, words);
+    StoreAs<Words4>(to.q + at * queries + column, words);
     return;
   }
   const KvPart part = column >= queries + kv_width ? KvPart::kValue : KvPart::kKey;
   column -= queries + (part == KvPart::kValue ? kv_width : 0);
-  const int kv_head = column >> head_shift;
-  const int d = column & (p.shape.head_dim - 1);
+  const int kv_head = column >> to.head_shift;
+  const int d = column & (to.shape.head_dim - 1);
   if (rows.tile.first_row >= 0) {
-    StoreKvToContext(rows.tile, p.shape, p.kv_layer, row, kv_head, d, part, words);
+    StoreKvToContext(rows.tile, to.shape, to.kv_layer, row, kv_head, d, part, words);
   } else if (rows.tile.append_position >= 0) {
-    StoreKvToBuffer(rows.tile, p.shape, p.kv_layer, row, kv_head, d, part, words);
+    StoreKvToBuffer(rows.tile, to.shape, to.kv_layer, row, kv_head, d, part, words);
   }
 }
 
@@ -90,11 +100,10 @@ __device__ __forceinline__ void StoreQkvWords(const QkvRows& rows, const LayerPa
 // (MmaOperandAt), to q, contexts and buffers. Called by kWarps warps; a lane stores 8 columns of
 // rows g and g + 8 at a time.
 template <int kGroups, int kWarps>
-__device__ __forceinline__ void StoreQkvRows(const QkvRows& rows, const LayerParams& p,
-                                             int head_shift, const uint16_t* qkv,
-                                             int padded_inputs) {
+__device__ __forceinline__ void StoreQkvRows(const QkvRows& rows, const QkvTarget& to,
+                                             const uint16_t* qkv, int padded_inputs) {
   const int row = LaneIndex() / 4;
-  const int columns = p.shape.qkv_width();
+  const int columns = to.shape.qkv_width();
 #pragma unroll 1
   for (int i = WarpIndex(); i / kGroups * 32 < columns; i += kWarps) {
     const int first = i % kGroups * kGroupRows;
@@ -102,8 +111,8 @@ __device__ __forceinline__ void StoreQkvRows(const QkvRows& rows, const LayerPar
     if (column >= columns) continue;
     const Words4 a = LoadAs<Words4>(qkv + MmaOperandAt(first + row, column, padded_inputs));
     const Words4 b = LoadAs<Words4>(qkv + MmaOperandAt(first + row, column + 4, padded_inputs));
-    StoreQkvWords(rows, p, head_shift, first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
-    StoreQkvWords(rows, p, head_shift, first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
+    StoreQkvWords(rows, to, first + row, column, {a.w[0], a.w[2], b.w[0], b.w[2]});
+    StoreQkvWords(rows, to, first + row + 8, column, {a.w[1], a.w[3], b.w[1], b.w[3]});
   }
 }
 

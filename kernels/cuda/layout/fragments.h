@@ -20,6 +20,9 @@ namespace chorale::kernels::cuda {
 inline constexpr int kWarpSize = 32;
 inline constexpr int kWarpgroupWarps = 4;
 
+// The major compute capability that has wgmma: no other one has it, older or newer.
+inline constexpr int kWgmmaComputeMajor = 9;
+
 // ---- Operand A of mma ----------------------------------------------------------------------
 //
 // Rows in shared memory, in the order in which lanes load them: [16 rows at a time][32 inputs at a

@@ -40,6 +40,16 @@ constexpr int WgmmaTileAt(int output, int input) {
          (half_step * kWgmmaTileOutputs + row) * 8 + WgmmaStepElement(input);
 }
 
+// A wgmma tile for the other operand, whose rows become columns of the sums: of 32 outputs, a lane
+// then holds the sums of outputs 8j to 8j + 7, which are its inputs of the next GEMM.
+constexpr int WgmmaColumnTileAt(int output, int input) {
+  const int row = output % 8 / 2 * 8 + output % 32 / 8 * 2 + output % 2;
+  const int half_step = WgmmaStepOf(input % kWgmmaTileInputs) * 2 + WgmmaStepHalf(input);
+  return (output / kWgmmaTileOutputs * 2 + input / kWgmmaTileInputs) * kWgmmaTileSize +
+         (half_step * kWgmmaTileOutputs + output % kWgmmaTileOutputs / 32 * 32 + row) * 8 +
+         WgmmaStepElement(input);
+}
+
 }  // namespace chorale::kernels::cuda
 
 #endif  // CHORALE_KERNELS_CUDA_LAYOUT_WEIGHT_TILES_H_

@@ -9,8 +9,9 @@ ErrorCode LoadKernels(int shared_bytes) {
        {&LoadAttentionKernels, &LoadCompareRowsKernel, &LoadEmbedKernels,
         &LoadEncodeAttentionKernels, &LoadEncodeFeatureMeansKernel, &LoadHeadKernels,
         &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
-        &LoadWgmmaAttentionKernels, &LoadWgmmaLayerKernels, &LoadWgmmaSplitAttentionKernels, &LoadSummariseColumnsKernel,
-        &LoadUnfusedHeadKernel, &LoadUnfusedRowsKernels}) {
+        &LoadTileLayerKernels, &LoadWgmmaAttentionKernels, &LoadWgmmaLayerKernels,
+        &LoadWgmmaSplitAttentionKernels, &LoadSummariseColumnsKernel, &LoadUnfusedHeadKernel,
+        &LoadUnfusedRowsKernels}) {
     if (const ErrorCode error = load(shared_bytes); error != 0) return error;
   }
   return 0;

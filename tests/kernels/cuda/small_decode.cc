@@ -9,6 +9,7 @@
 #include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/layer/pack_weights.h"
+#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
@@ -85,7 +86,9 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
   const bool warpgroups = device.compute_major == kWgmmaComputeMajor;
   const auto add = [&](const std::vector<uint16_t>& tiles) {
     weight_tiles_.emplace_back(tiles);
-    if (warpgroups) wgmma_tiles_.emplace_back(PackWgmmaTiles(tiles));
+    if (!warpgroups) return;
+    wgmma_tiles_.emplace_back(PackWgmmaTiles(tiles));
+    wgmma_column_tiles_.emplace_back(PackWgmmaColumnTiles(tiles));
   };
   for (int layer = 0; layer < model.layers; ++layer) {
     const Matrix feature = random(shape.width, shape.width);
@@ -94,10 +97,13 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     const Matrix w1 = random(shape.hidden, shape.width);
     add(PackPostAttentionTiles(wo, w1, random(shape.width, shape.hidden)));
     const float* vectors = vectors_.data();
-    const auto wgmma_tiles = [&](int i) { return warpgroups ? wgmma_tiles_[i].data() : nullptr; };
-    layers_.push_back(
-        {{weight_tiles_[2 * layer].data(), wgmma_tiles(2 * layer), vectors + 4 * layer},
-         {weight_tiles_[2 * layer + 1].data(), wgmma_tiles(2 * layer + 1), vectors}});
+    const auto data = [&](const std::vector<DeviceArray<uint16_t>>& tiles, int i) {
+      return warpgroups ? tiles[2 * layer + i].data() : nullptr;
+    };
+    layers_.push_back({{weight_tiles_[2 * layer].data(), data(wgmma_tiles_, 0),
+                        data(wgmma_column_tiles_, 0), vectors + 4 * layer},
+                       {weight_tiles_[2 * layer + 1].data(), data(wgmma_tiles_, 1),
+                        data(wgmma_column_tiles_, 1), vectors}});
   }
   encodings_ = DeviceArray<float>(RandomTensor(model.query_rows * shape.width, seed++));
   offsets_ = DeviceArray<float>(RandomTensor((2 + model.query_rows) * shape.width, seed++));

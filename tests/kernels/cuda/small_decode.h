@@ -64,6 +64,7 @@ class SmallDecode {
   std::vector<DeviceArray<int32_t>> orders_;         // [tiles]
   std::vector<DeviceArray<uint16_t>> weight_tiles_;  // [layers] pre-attention, post-attention
   std::vector<DeviceArray<uint16_t>> wgmma_tiles_;   // the same in wgmma_tiles
+  std::vector<DeviceArray<uint16_t>> wgmma_column_tiles_;
   std::vector<LayerWeights> layers_;
   DeviceArray<float> vectors_;
   DeviceArray<float> encodings_;

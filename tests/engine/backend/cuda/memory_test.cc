@@ -22,7 +22,7 @@ class CudaMemoryTest : public under_test::BackendTest {
     return {.context_pool_bytes = 1 << 20,
             .buffer_pool_bytes = 8 << 20,
             .encode_pool_bytes = 1 << 20,
-            .weights_bytes = 1 << 20,
+            .weights_bytes = 2 << 20,
             .workspace_bytes = 1 << 20};
   }
   static absl::Status AddModel(const cuda::MemoryBudget& options) {
@@ -140,7 +140,7 @@ class CudaDeviceTest : public under_test::BackendTest {
         cuda::Device::Open({.context_pool_bytes = 64 << 20,
                             .buffer_pool_bytes = 1 << 20,
                             .encode_pool_bytes = 1 << 20,
-                            .weights_bytes = 1 << 20,
+                            .weights_bytes = 2 << 20,
                             .workspace_bytes = 1 << 20});
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);

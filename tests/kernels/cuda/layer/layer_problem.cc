@@ -97,6 +97,10 @@ LayerProblem::LayerProblem(const ModelShape& shape)
           PackWgmmaTiles(PackPostAttentionTiles(layer_.wo, layer_.w1, layer_.w2))),
       pre_attention_wgmma_tiles_(
           PackWgmmaTiles(PackPreAttentionTiles(layer_.feature, layer_.projection))),
+      post_attention_column_tiles_(
+          PackWgmmaColumnTiles(PackPostAttentionTiles(layer_.wo, layer_.w1, layer_.w2))),
+      pre_attention_column_tiles_(
+          PackWgmmaColumnTiles(PackPreAttentionTiles(layer_.feature, layer_.projection))),
       post_vectors_(PackPostAttentionVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
                                              layer_.beta[2], layer_.b2, layer_.b1)),
       pre_vectors_(PackPreAttentionVectors(layer_.gamma[0], layer_.beta[0])) {
@@ -124,6 +128,7 @@ bool LayerProblem::InUse(int row) const {
 LayerProblem::Result LayerProblem::Run(LayerPart part, int block_rows, Stream stream, Form form,
                                        Attention attention) {
   const bool wgmma = form == Form::kWgmma;
+  const bool tile = form == Form::kTile;
   const bool partials = attention == Attention::kPartials;
   const DeviceArray<float> x(x_);
   const DeviceArray<uint16_t> q(static_cast<size_t>(kRows) * shape_.query_width());
@@ -136,9 +141,11 @@ LayerProblem::Result LayerProblem::Run(LayerPart part, int block_rows, Stream st
       .q = q.data(),
       .post_attention = {post_attention_tiles_.data(),
                          wgmma ? post_attention_wgmma_tiles_.data() : nullptr,
+                         tile ? post_attention_column_tiles_.data() : nullptr,
                          post_vectors_.data()},
       .pre_attention = {pre_attention_tiles_.data(),
-                        wgmma ? pre_attention_wgmma_tiles_.data() : nullptr, pre_vectors_.data()},
+                        wgmma ? pre_attention_wgmma_tiles_.data() : nullptr,
+                        tile ? pre_attention_column_tiles_.data() : nullptr, pre_vectors_.data()},
       .tile_count = kTiles,
       .shape = shape_,
       .kv_layer = kLayer,
@@ -150,6 +157,7 @@ LayerProblem::Result LayerProblem::Run(LayerPart part, int block_rows, Stream st
   ExpectSuccess(OpenDevice(&device), "opening the device");
   const int shared_bytes = device.shared_bytes_per_block;
   EXPECT_EQ(UsesWgmma(params, block_rows, shared_bytes), wgmma);
+  EXPECT_EQ(UsesTileKernel(params, block_rows, shared_bytes), tile);
   ExpectSuccess(LaunchLayer(params, block_rows, shared_bytes, stream),
                 "launching the layer kernel");
   Result result = {x.ToHost(stream), q.ToHost(stream), context_.ToHost(stream),

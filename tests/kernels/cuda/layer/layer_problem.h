@@ -53,7 +53,7 @@ class LayerProblem {
   // Whether a row, of those of all tiles, is in use.
   bool InUse(int row) const;
 
-  enum class Form { kMma, kWgmma };
+  enum class Form { kMma, kWgmma, kTile };
 
   struct Result {
     std::vector<float> x;     // [kRows, D]
@@ -91,6 +91,7 @@ class LayerProblem {
   DeviceArray<uint16_t> attended_, context_, buffer_;
   DeviceArray<uint16_t> post_attention_tiles_, pre_attention_tiles_;
   DeviceArray<uint16_t> post_attention_wgmma_tiles_, pre_attention_wgmma_tiles_;
+  DeviceArray<uint16_t> post_attention_column_tiles_, pre_attention_column_tiles_;
   DeviceArray<float> post_vectors_, pre_vectors_;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "tests/kernels/cuda/device_test.h"
 #include "tests/kernels/cuda/layer/layer_problem.h"
@@ -188,6 +189,30 @@ TEST_F(LayerTest, Wgmma) {
   }
 }
 
+// Nor does the kernel for whole tiles.
+TEST_F(LayerTest, Tile) {
+  if (properties_.compute_major != kWgmmaComputeMajor) {
+    GTEST_SKIP() << "needs compute capability " << kWgmmaComputeMajor << ".0";
+  }
+  for (const ModelShape& shape :
+       {kSmallLayer,
+        ModelShape{.width = 128, .heads = 2, .kv_heads = 1, .head_dim = 64, .hidden = 300},
+        ModelShape{.width = 104, .heads = 1, .kv_heads = 1, .head_dim = 128, .hidden = 200},
+        ModelShape{.width = 32, .heads = 4, .kv_heads = 2, .head_dim = 16, .hidden = 400}}) {
+    ASSERT_TRUE(HasTileKernel(shape));
+    LayerProblem problem(shape);
+    for (LayerPart part :
+         {LayerPart::kPreAttention, LayerPart::kPostAttention, LayerPart::kPostThenPreAttention}) {
+      for (const auto attention :
+           {LayerProblem::Attention::kPartials, LayerProblem::Attention::kAttended}) {
+        SCOPED_TRACE(testing::Message() << shape.width << ", part " << static_cast<int>(part));
+        EXPECT_TRUE(problem.Run(part, 64, stream_, LayerProblem::Form::kTile, attention) ==
+                    problem.Run(part, 16, stream_, LayerProblem::Form::kMma, attention));
+      }
+    }
+  }
+}
+
 TEST(ValidateLayerTest, NamesTheField) {
   LayerParams p;
   EXPECT_THAT(std::string(ValidateLayer(p).message()), testing::HasSubstr("tiles is null"));
@@ -198,7 +223,7 @@ TEST(ValidateLayerTest, NamesTheField) {
        .x = &x,
        .q = &bits,
        .post_attention = {},
-       .pre_attention = {&bits, nullptr, &x},
+       .pre_attention = {&bits, nullptr, nullptr, &x},
        .tile_count = 1,
        .shape = kSmallLayer,
        .epsilon = 1e-5f,
@@ -231,6 +256,12 @@ TEST(ChooseBlockRowsTest, TakesMoreRowsWhenThereAreMore) {
   LayerParams few = ParamsOf(2, kSmallLayer);
   few.post_attention.wgmma_tiles = few.pre_attention.wgmma_tiles = &wgmma_tiles;
   EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16) << "wgmma";
+  few.post_attention.wgmma_column_tiles = few.pre_attention.wgmma_column_tiles = &wgmma_tiles;
+  EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16);
+  few.tile_count = 33;
+  EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16);
+  few.tile_count = 34;
+  EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 64) << "the kernel for whole tiles";
 }
 
 TEST(ChooseBlockRowsTest, StaysWithinSharedMemory) {

@@ -62,28 +62,32 @@ TEST(PackWeightTilesTest, OrderOfTheTiles) {
   EXPECT_EQ(FromBf16(pre_attention[3 * kWeightTileSize + WeightTileAt(1, 1)]), 13);
 }
 
-// In the order of the instruction, a wgmma tile has the weight tile's outputs, neighbours 8 rows
-// apart, and its inputs in the order of mma.
-TEST(PackWgmmaTilesTest, OrderOfTheInstruction) {
+// Names each element of two weight tiles.
+uint16_t NameOf(int weight_tile, int output, int input) {
+  return static_cast<uint16_t>(weight_tile * kWeightTileSize + output * kWeightTileInputs + input);
+}
+std::vector<uint16_t> NamedTiles() {
   std::vector<uint16_t> weight_tiles(2 * kWeightTileSize);
-  const auto name = [](int weight_tile, int output, int input) {
-    return static_cast<uint16_t>(weight_tile * kWeightTileSize + output * kWeightTileInputs +
-                                 input);
-  };
   for (int weight_tile = 0; weight_tile < 2; ++weight_tile) {
     for (int o = 0; o < kWeightTileOutputs; ++o) {
       for (int i = 0; i < kWeightTileInputs; ++i) {
-        weight_tiles[weight_tile * kWeightTileSize + WeightTileAt(o, i)] = name(weight_tile, o, i);
+        weight_tiles[weight_tile * kWeightTileSize + WeightTileAt(o, i)] =
+            NameOf(weight_tile, o, i);
       }
     }
   }
-  const std::vector<uint16_t> wgmma_tiles = PackWgmmaTiles(weight_tiles);
-  ASSERT_EQ(wgmma_tiles.size(), weight_tiles.size());
+  return weight_tiles;
+}
+
+// The outputs of the rows of a wgmma tile are output_of(row); its inputs are in the order of mma.
+template <typename OutputOf>
+void ExpectOrder(const std::vector<uint16_t>& wgmma_tiles, const OutputOf& output_of) {
+  ASSERT_EQ(wgmma_tiles.size(), size_t{2} * kWeightTileSize);
   for (int wgmma_tile = 0; wgmma_tile < 8; ++wgmma_tile) {
     for (int step = 0; step < kWgmmaTileInputs / 16; ++step) {
       for (int row = 0; row < kWgmmaTileOutputs; ++row) {
         for (int element = 0; element < 16; ++element) {
-          const int output = wgmma_tile % 4 / 2 * 64 + row / 16 * 16 + row % 8 * 2 + row % 16 / 8;
+          const int output = wgmma_tile % 4 / 2 * 64 + output_of(row);
           // Lane j of mma has elements 2j, 2j + 1, 2j + 8 and 2j + 9, and inputs 8j to 8j + 7 of
           // 32.
           const int input = wgmma_tile % 2 * 64 + step / 2 * 32 + element % 8 / 2 * 8 +
@@ -91,11 +95,23 @@ TEST(PackWgmmaTilesTest, OrderOfTheInstruction) {
           const int at = wgmma_tile * kWgmmaTileSize + step * 16 * kWgmmaTileOutputs +
                          element / 8 * (kWgmmaTileHalfBytes / 2) + row / 8 * 64 + row % 8 * 8 +
                          element % 8;
-          ASSERT_EQ(wgmma_tiles[at], name(wgmma_tile / 4, output, input)) << at;
+          ASSERT_EQ(wgmma_tiles[at], NameOf(wgmma_tile / 4, output, input)) << at;
         }
       }
     }
   }
+}
+
+// Neighbouring outputs are 8 rows apart.
+TEST(PackWgmmaTilesTest, OrderOfTheInstruction) {
+  ExpectOrder(PackWgmmaTiles(NamedTiles()),
+              [](int row) { return row / 16 * 16 + row % 8 * 2 + row % 16 / 8; });
+}
+
+// Of every 8 rows of 32, lane j has two columns: together, 8 neighbouring outputs.
+TEST(PackWgmmaTilesTest, OrderOfColumnTiles) {
+  ExpectOrder(PackWgmmaColumnTiles(NamedTiles()),
+              [](int row) { return row / 32 * 32 + row % 8 / 2 * 8 + row % 32 / 8 * 2 + row % 2; });
 }
 
 }  // namespace

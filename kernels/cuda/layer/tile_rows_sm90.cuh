@@ -1,0 +1,275 @@
+// The rows of a tile in the registers of a block of TileLayerKernel (compute capability 9.0).
+#ifndef CHORALE_KERNELS_CUDA_LAYER_TILE_ROWS_SM90_CUH_
+#define CHORALE_KERNELS_CUDA_LAYER_TILE_ROWS_SM90_CUH_
+
+#include <bit>
+
+#include "kernels/cuda/layer/combine_splits.cuh"
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layer/smem_tile_sm90.h"
+#include "kernels/cuda/layer/store_qkv.cuh"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/layout/weight_tiles.h"
+#include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/ptx/smem.cuh"
+#include "kernels/cuda/ptx/vector_types.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+
+namespace chorale::kernels::cuda {
+
+// A lane's share of a tile's rows. Warpgroup h has half h of the 128 columns, each of its warps 16
+// rows: a lane 16 columns of rows g and g + 8, in two blocks of 8 columns. These are the elements
+// that it has of the sums of wgmma with rows as M, and what it computes of the operand of the next
+// GEMM is its own fragment of it (WgmmaColumnTileAt). The other half of the operand comes from the
+// other warpgroup, through shared memory.
+template <int kHeadDim>
+class TileRows {
+  static constexpr int kHeadShift = std::bit_width(unsigned{kHeadDim}) - 1;
+  static constexpr int kSteps = kWeightTileInputs / 16;  // of 16 inputs, of a weight tile
+  static constexpr int kOwnSteps = kSteps / kConsumerWarpgroups;
+  static constexpr int kFragmentsSize = kOperandTileSize / kSteps;  // of all lanes, of a k-step
+
+ public:
+  static constexpr int kBlocks = kWgmmaTileOutputs / 32;  // of 8 columns of a lane
+  static constexpr int kElements = 2 * 8 * kBlocks;       // of a lane, in two rows
+  using Elements = float[kElements];
+
+  Elements x;
+  uint32_t a[kSteps][4];  // the operand of the next GEMM
+
+  __device__ __forceinline__ TileRows(const LayerParams& p, const TileSmem& shared, int tile_index)
+      : p_(p),
+        shared_(shared),
+        tile_index_(tile_index),
+        warpgroup_(WarpgroupIndex()),
+        warp_(WarpIndex() % kWarpgroupWarps) {}
+
+  __device__ __forceinline__ int warpgroup() const { return warpgroup_; }
+
+  // A barrier of the two warps, one of each warpgroup, that have the same rows. No others exchange
+  // anything.
+  __device__ __forceinline__ void Sync() const {
+    constexpr int kBarrier = 1;  // and one for each further pair of warps
+    NamedBarrierSync<kConsumerWarpgroups * kWarpSize>(kBarrier + warp_);
+  }
+
+  // ---- Where a lane's elements are -----------------------------------------------------------
+
+  // The index of column `column` of 8 of a block, in row g (half 0) or g + 8.
+  static constexpr int At(int block, int half, int column) {
+    return 16 * block + column / 2 * 4 + 2 * half + column % 2;
+  }
+  // The first column of a block, in a weight tile.
+  __device__ __forceinline__ int ColumnOf(int block) const {
+    return warpgroup_ * kWgmmaTileOutputs + 32 * block + ThreadIndex() % 4 * 8;
+  }
+  __device__ __forceinline__ int RowOf(int half) const {
+    return warp_ * kGroupRows + LaneIndex() / 4 + 8 * half;
+  }
+  // Index among the rows of all tiles.
+  __device__ __forceinline__ int64_t GlobalRow(int half) const {
+    return static_cast<int64_t>(tile_index_) * kTileRows + RowOf(half);
+  }
+  __device__ __forceinline__ bool InUse(int half) const {
+    return RowOf(half) < tile_.groups * kGroupRows;
+  }
+
+  // ---- Operands --------------------------------------------------------------------------------
+
+  // The warpgroup's half of the operand: elements rounded to bf16.
+  __device__ __forceinline__ void FillOperand(const Elements& elements) {
+#pragma unroll
+    for (int step = 0; step < kOwnSteps; ++step) {
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        const int at = 8 * step + 2 * word;
+        own_[step][word] = PackBf16(elements[at], elements[at + 1]);
+      }
+    }
+  }
+
+  // Makes the halves of both warpgroups the operand of the next GEMMs. Ends with a barrier.
+  __device__ __forceinline__ void ShareOperand() {
+    StoreOwn(operand());
+    Sync();
+#pragma unroll
+    for (int step = 0; step < kOwnSteps; ++step) {
+      const int other_step = (1 - warpgroup_) * kOwnSteps + step;
+      const Words4 other = LoadAs<Words4>(FragmentOf(operand(), other_step));
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        const uint32_t own = own_[step][word];
+        a[step][word] = warpgroup_ == 0 ? own : other.w[word];
+        a[kOwnSteps + step][word] = warpgroup_ == 0 ? other.w[word] : own;
+      }
+    }
+  }
+
+  // Stores the warpgroup's half of the operand as hidden units, the inputs of a weight tile.
+  __device__ __forceinline__ void StoreHidden(int weight_tile) const {
+    StoreOwn(hidden(weight_tile));
+  }
+  // Makes them the operand. REQUIRES: both warpgroups have stored their halves, and Sync was
+  // called.
+  __device__ __forceinline__ void LoadHidden(int weight_tile) {
+    uint16_t* const operand = hidden(weight_tile);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const Words4 words = LoadAs<Words4>(FragmentOf(operand, step));
+#pragma unroll
+      for (int word = 0; word < 4; ++word) a[step][word] = words.w[word];
+    }
+  }
+
+  // ---- Rows in global memory -----------------------------------------------------------------
+
+  // Reads the tile; after GridDepWait. Returns whether it has rows in use.
+  __device__ __forceinline__ bool LoadTile() {
+    tile_ = LoadCg<Tile>(p_.tiles + tile_index_);
+    return tile_.groups > 0;
+  }
+
+  // Also rows that are not in use; no output depends on those.
+  __device__ __forceinline__ void LoadX() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        const int column = ColumnOf(block);
+        const float* const from = p_.x + GlobalRow(half) * p_.shape.width + column;
+#pragma unroll
+        for (int quad = 0; quad < 2; ++quad) {
+          Floats4 four = {};
+          if (column < p_.shape.width) four = LoadCg<Floats4>(from + 4 * quad);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) x[At(block, half, 4 * quad + i)] = four.v[i];
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void StoreX() const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (!InUse(half)) continue;
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        const int column = ColumnOf(block);
+        if (column >= p_.shape.width) continue;
+        float* const to = p_.x + GlobalRow(half) * p_.shape.width + column;
+#pragma unroll
+        for (int quad = 0; quad < 2; ++quad) {
+          Floats4 four;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) four.v[i] = x[At(block, half, 4 * quad + i)];
+          StoreAs<Floats4>(to + 4 * quad, four);
+        }
+      }
+    }
+  }
+
+  // The warpgroup's half of the operand: attention.
+  __device__ __forceinline__ void FillOperandWithAttention(int splits) {
+    if (p_.attended != nullptr) {
+      LoadAttention();
+    } else if (p_.split == KvSplit::kSingle) {
+      CombineSplits<1>(1);
+    } else {
+      CombineSplits<kSplitsTogether>(splits);
+    }
+  }
+
+  // Stores q, K and V, of a weight tile of outputs.
+  __device__ __forceinline__ void StoreQkv(int tile, const Elements& qkv) const {
+    const QkvRows rows = {tile_, tile_index_, /*first_row=*/0, tile_.groups * kGroupRows};
+    QkvTarget to(p_, kHeadShift);
+    to.shape.head_dim = kHeadDim;  // known to the compiler, for the arithmetic of addresses
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      const int column = tile * kWeightTileOutputs + ColumnOf(block);
+      if (column >= p_.shape.qkv_width()) continue;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        Words4 words;
+#pragma unroll
+        for (int word = 0; word < 4; ++word) {
+          words.w[word] =
+              PackBf16(qkv[At(block, half, 2 * word)], qkv[At(block, half, 2 * word + 1)]);
+        }
+        StoreQkvWords(rows, to, RowOf(half), column, words);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ uint16_t* operand() const { return shared_.operand.At(DynamicSmem()); }
+  __device__ __forceinline__ uint16_t* hidden(int weight_tile) const {
+    return shared_.hidden.At(DynamicSmem()) + weight_tile * kOperandTileSize;
+  }
+  // The lane's fragment of a k-step of an operand.
+  __device__ __forceinline__ uint16_t* FragmentOf(uint16_t* operand, int step) const {
+    return operand + step * kFragmentsSize + (warp_ * kWarpSize + LaneIndex()) * 8;
+  }
+
+  __device__ __forceinline__ void StoreOwn(uint16_t* operand) const {
+#pragma unroll
+    for (int step = 0; step < kOwnSteps; ++step) {
+      const uint32_t(&words)[4] = own_[step];
+      StoreAs<Words4>(FragmentOf(operand, warpgroup_ * kOwnSteps + step),
+                      {words[0], words[1], words[2], words[3]});
+    }
+  }
+
+  __device__ __forceinline__ void LoadAttention() {
+    const int width = p_.shape.query_width();
+    Words4 rows[kBlocks][2] = {};
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int column = ColumnOf(block);
+        if (column >= width) continue;
+        rows[block][half] = LoadCg<Words4>(p_.attended + GlobalRow(half) * width + column);
+      }
+    }
+#pragma unroll
+    for (int step = 0; step < kOwnSteps; ++step) {
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        own_[step][word] = rows[step / 2][word % 2].w[step % 2 * 2 + word / 2];
+      }
+    }
+  }
+
+  template <int kSplits>
+  __device__ __forceinline__ void CombineSplits(int splits) {
+#pragma unroll
+    for (int step = 0; step < kOwnSteps; ++step) {
+      const int column = ColumnOf(step / 2) + step % 2 * 4;
+      Floats4 rows[2] = {};
+      if (column < p_.shape.query_width()) {
+        const PartialSource source(p_, GlobalRow(0), column, kHeadShift);
+        CombineElements<2, kSplits>(p_.shape, splits, source, /*row_stride=*/8, rows);
+      }
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        const Floats4& row = rows[word % 2];
+        own_[step][word] = PackBf16(row.v[word / 2 * 2], row.v[word / 2 * 2 + 1]);
+      }
+    }
+  }
+
+  const LayerParams& p_;
+  const TileSmem& shared_;
+  const int tile_index_;
+  const int warpgroup_;
+  const int warp_;  // of the warpgroup
+  Tile tile_;
+  uint32_t own_[kOwnSteps][4];  // the warpgroup's half of an operand
+};
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_TILE_ROWS_SM90_CUH_
