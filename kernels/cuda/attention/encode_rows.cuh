@@ -10,19 +10,17 @@
 #include "kernels/cuda/attention/wgmma_keys.cuh"
 #include "kernels/cuda/attention/wgmma_sweep.cuh"
 #include "kernels/cuda/layout/fragments.h"
-#include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/math.cuh"
-#include "kernels/cuda/ptx/mbarrier.cuh"
 #include "kernels/cuda/ptx/smem.cuh"
-#include "kernels/cuda/ptx/smem_descriptor.cuh"
-#include "kernels/cuda/ptx/vector_types.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
-#include "kernels/cuda/ptx/wgmma.cuh"
 
 namespace chorale::kernels::cuda {
+
+template <int kHeadDim>
+using EncodeRing = KeyRing<kHeadDim, /*kStageKeyBlocks=*/2, /*kStageCount=*/4>;
 
 // Sizes of a block of EncodeAttentionKernel.
 template <int kHeadDim>

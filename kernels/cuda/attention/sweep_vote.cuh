@@ -7,7 +7,7 @@
 
 namespace chorale::kernels::cuda {
 
-// In shared memory: whether any of a block's consumer warps needs the shifted sweep .
+// In shared memory: whether any of a block's consumer warps needs the shifted sweep.
 template <int kWarps>
 struct SweepVote {
   Mbarrier all_voted;
@@ -33,9 +33,6 @@ struct SweepVote {
     return any != 0;
   }
 };
-
-template <int kHeadDim>
-using EncodeRing = KeyRing<kHeadDim, /*kStageKeyBlocks=*/2, /*kStageCount=*/4>;
 
 }  // namespace chorale::kernels::cuda
 
