@@ -74,7 +74,6 @@ class WgmmaAttentionRows {
   using Shape = WgmmaAttentionShape<kHeadDim, kWarpgroups>;
   using Ring = typename Shape::Ring;
   using Keys = WgmmaKeys<kHeadDim>;
-  static constexpr int kQueryBarrier = 1;  // and one for the second warpgroup
   static_assert(kMaxContextSplits <= 32);
 
  public:

@@ -19,7 +19,6 @@ namespace chorale::kernels::cuda {
 inline constexpr int kOperandTileSize = kTileRows * kWeightTileInputs;
 
 struct TileSmem {
-  int head_shift = 0;                 // log2(Dh)
   SmemArray<uint16_t> operand;        // [kOperandTileSize] bf16: attention, then x
   SmemArray<uint16_t> hidden;         // [weight tiles of Dff][kOperandTileSize] bf16
   SmemArray<float> row_sums;          // [kConsumerWarpgroups][64][2]: of x, and of its squares
