@@ -131,10 +131,7 @@ kernels::cuda::Graph* DecodeRunner::GraphFor(const DeviceModel& model, int64_t t
 
 void DecodeRunner::Step(const Forward& forward, int64_t layers, const TileSet& set) {
   forward.EmbedPaths(set);
-  forward.PreAttention(0, set);
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    forward.AttentionAndMlp(layer, set);
-  }
+  forward.AllLayers(layers, set);
   forward.Head(set, nullptr);
   device_.Launch(kernels::cuda::LaunchAdvancePosition, {set.tiles, set.paths, set.count},
                  "advancing positions");

@@ -38,6 +38,12 @@ class Forward {
   void AttentionAndMlp(int64_t layer, const TileSet& set) const {
     form_.AttentionAndMlp(layer, set, scratch_);
   }
+  // Computes `layers` layers, all of the model's, of tiles of paths.
+  void AllLayers(int64_t layers, const TileSet& set) const {
+    if (form_.AllLayers(set, scratch_)) return;
+    PreAttention(0, set);
+    for (int64_t layer = 0; layer < layers; ++layer) AttentionAndMlp(layer, set);
+  }
   void Head(const TileSet& set, float* mixtures) const { form_.Head(set, mixtures, scratch_); }
 
  private:

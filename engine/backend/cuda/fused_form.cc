@@ -6,6 +6,7 @@
 #include "base/require.h"
 #include "engine/backend/cuda/encode_attention.h"
 #include "engine/backend/cuda/layer_matrices.h"
+#include "kernels/cuda/layer/layers.h"
 #include "kernels/cuda/layer/pack_weights.h"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_split.h"
@@ -18,6 +19,9 @@ namespace {
 using kernels::cuda::kTileRows;
 using kernels::cuda::KvSplit;
 using kernels::cuda::LayerPart;
+
+// Fewer tiles are faster layer by layer: a tile then has several multiprocessors.
+constexpr int kLeastTilesOfAllLayers = 64;
 
 // Adds weight tiles and, if the device has wgmma, the same weights in the orders of its kernels.
 // `layer`: PreAttentionWeights or PostAttentionWeights.
@@ -157,6 +161,32 @@ void FusedForm::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
   device_.Check(
       kernels::cuda::LaunchLayer(params, *block_rows, gpu.shared_bytes_per_block, device_.stream()),
       "a layer");
+}
+
+bool FusedForm::AllLayers(const TileSet& set, const LaunchWorkspace& scratch) const {
+  const kernels::cuda::DeviceProperties& gpu = device_.properties();
+  const auto layers = static_cast<int>(layers_.size());
+  if (!HasWgmmaAttention(shape_, device_) ||
+      !kernels::cuda::HasLayersKernel(shape_, layers, gpu.shared_bytes_per_block) ||
+      set.count < kLeastTilesOfAllLayers ||
+      SplitsOfTile(set.count, set.largest_context, scratch) > 1) {
+    return false;
+  }
+  kernels::cuda::LayersParams params = {.tiles = set.tiles,
+                                        .x = set.x,
+                                        .tile_count = set.count,
+                                        .layers = layers,
+                                        .shape = shape_,
+                                        .epsilon = config_.layer_norm_eps};
+  for (int l = 0; l < layers; ++l) {
+    const auto& [pre_attention, post_attention] = layers_[l];
+    params.weights[l] = {.post_tiles = post_attention.wgmma_column_tiles,
+                         .pre_tiles = pre_attention.wgmma_column_tiles,
+                         .post_vectors = post_attention.vectors,
+                         .pre_vectors = pre_attention.vectors};
+  }
+  device_.Launch(kernels::cuda::LaunchLayers, params, "all layers");
+  return true;
 }
 
 void FusedForm::Head(const TileSet& set, float* mixtures,

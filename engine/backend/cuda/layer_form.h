@@ -46,6 +46,10 @@ class LayerForm {
   // unless `layer` is the last.
   virtual void AttentionAndMlp(int64_t layer, const TileSet& set,
                                const LaunchWorkspace& scratch) const = 0;
+  // Computes all layers of tiles of paths in one launch, if there is a kernel that is faster, and
+  // returns whether it did. The bits are those of PreAttention(0) and AttentionAndMlp of each
+  // layer.
+  virtual bool AllLayers(const TileSet& set, const LaunchWorkspace& scratch) const = 0;
   // Computes values and log-densities for the query rows of paths, and mixtures [count, 64, 3, M]
   // for other rows.
   virtual void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const = 0;

@@ -159,7 +159,7 @@ __device__ __forceinline__ void AttendToBuffers(const AttentionParams& p, const 
                                                 RowState<kHeadDim>& state) {
   if constexpr (HasBufferSplit(kHeadDim)) {
     const TileBuffers buffers(tile, p.shape, p.layer, kv_head);
-    BufferStream<kHeadDim> stream(buffers, split, group);
+    BufferStream<kHeadDim> stream(buffers, split, split + 1, group, /*memory=*/0);
     BufferSplit<kHeadDim, BufferStream<kHeadDim>>(tile, group, q)
         .Attend(buffers.positions, split, /*in_use=*/true, stream, state);
   } else {
@@ -183,7 +183,6 @@ __device__ __forceinline__ void AttendToBuffers(const AttentionParams& p, const 
 template <int kHeadDim, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     AttentionKernel(const __grid_constant__ AttentionParams p) {
-  using T = AttentionTraits<kHeadDim>;
   using S = Shape<kHeadDim>;
   GridDepLaunch();
   const Tile uploaded = LoadCg<Tile>(p.tiles + blockIdx.x);
@@ -216,24 +215,32 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   }
   if (being_encoded) context.Begin();
   const bool in_use = group < tile.groups;
-  typename S::Combined combined(reinterpret_cast<float*>(DynamicSmem() + S::kCombinedAt));
+  typename S::Combined combined(DynamicSmem() + S::kCombinedAt,
+                                DynamicSmem() + S::kCombinedAt + S::Combined::kSumsBytes,
+                                ThreadIndex());
   if (single) combined.Clear();
   const KeySplit<kHeadDim> keys(context, rows, in_use, q);
   RowState<kHeadDim> state;
-  state.Clear();  // if there are no splits at all
+  const int end_split = single ? all_splits : split_idx + 1;
 #pragma unroll 1
-  for (int split = split_idx; split < (single ? all_splits : split_idx + 1); ++split) {
-    if (split < splits) {
-      const int begin = split * split_key_blocks;
-      keys.Attend(begin, min(end, begin + split_key_blocks), state);
-    } else {
-      context.End();  // the buffers may use its shared memory
-      if (in_use) AttendToBuffers(p, tile, kv_head, split - splits, group, q, state);
-    }
+  for (int split = split_idx; split < min(splits, end_split); ++split) {
+    const int begin = split * split_key_blocks;
+    keys.Attend(begin, min(end, begin + split_key_blocks), state);
     if (in_use && single) combined.Combine(state);
   }
-  CpAsyncWait<0>();
+  context.End();  // the buffers may use its shared memory
   if (!in_use) return;
+  RowState<kHeadDim> of_buffers;
+  of_buffers.Clear();
+#pragma unroll 1
+  for (int split = max(splits, split_idx); split < end_split; ++split) {
+    AttendToBuffers(p, tile, kv_head, split - splits, group, q, state);
+    of_buffers.Combine(state);
+  }
+  if (single) {
+    combined.Combine(of_buffers);
+    combined.Load(state);
+  }
   if (p.attended != nullptr) {
     StoreAttended<kHeadDim>(p, blockIdx.x, group, head, state);
   } else {

@@ -109,12 +109,15 @@ class WgmmaAttentionRows {
     Queries<kHeadDim> q;
     q.LoadShared(queries_, group);
     const BufferSplit<kHeadDim, RingReader<Ring>> buffers(tile, group, q);
+    RowState<kHeadDim> of_buffers;
+    of_buffers.Clear();
 #pragma unroll 1
     for (int split = 0; split < kMaxBufferSplits; ++split) {
       RowState<kHeadDim> state;
       buffers.Attend(positions, split, in_use_, ring, state);
-      Combine(state);
+      of_buffers.Combine(state);
     }
+    combined_.Combine(of_buffers);
   }
 
   __device__ __forceinline__ void Store() const {
@@ -250,24 +253,9 @@ class WgmmaAttentionRows {
       }
 #pragma unroll
       for (int k = 0; k < Keys::kColumns; ++k) state.o[k / 4][k % 4] = o_[k];
-      Combine(state);
+      combined_.Combine(state);
     }
     ++split_;
-  }
-
-  __device__ __forceinline__ void Combine(const RowState<kHeadDim>& state) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const CombineScale scale = CombineMax(combined_.m[half], state.m[half]);
-      combined_.l[half] = CombineSum(combined_.l[half], state.l[half], scale);
-#pragma unroll
-      for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
-#pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; ++i) {
-          combined_.o[n][i] = CombineSum(combined_.o[n][i], state.o[n][i], scale);
-        }
-      }
-    }
   }
 
   // Address of the i-th key block of a stage.

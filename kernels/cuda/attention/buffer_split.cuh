@@ -93,16 +93,17 @@ class BufferStages {
 //
 // Zero times infinity is not zero: should the V of a path not be finite, then each path's product
 // is computed apart, with the same bits.
-template <int kHeadDim, typename Reader>
+template <int kHeadDim, typename Reader, typename Q = Queries<kHeadDim>>
 class BufferSplit {
   using T = AttentionTraits<kHeadDim>;
   using Stage = BufferStage<kHeadDim>;
   static constexpr int kPieces = kHeadDim / 8;  // of 16 bytes, of a K or V
-  using Sums = float[T::kColumns][4];
+  static constexpr int kSumColumns = 4;         // of T::kColumns, summed together
+  using Sums = float[kSumColumns][4];
 
  public:
   // Row g attends to tile.visible_query positions, row g + 8 to tile.visible_buffer.
-  __device__ __forceinline__ BufferSplit(const Tile& tile, int group, const Queries<kHeadDim>& q)
+  __device__ __forceinline__ BufferSplit(const Tile& tile, int group, const Q& q)
       : visible_{tile.visible_query, tile.visible_buffer}, group_(group), q_(q) {}
 
   // Attends to the chunks of a split, whose stages the ring has (BufferStages), and sets `state`,
@@ -115,30 +116,34 @@ class BufferSplit {
          first += kMaxBufferSplits * kBufferChunk) {
       float s[4];  // of rows g and g + 8, positions {2j, 2j+1} of the chunk
       const int keys = ring.Take();
-      if (in_use) Scores(ring.Address(keys), s);
+      if (in_use) Scores(Rows(ring, keys), s);
       ring.Release(keys);
       float scale[2];
       Exponentiate(first, s, state, scale);
       const uint32_t weights[2] = {PackBf16(s[0], s[1]), PackBf16(s[2], s[3])};
       const int values = ring.Take();
-      if (in_use) AddValues(ring.Address(values), weights, scale, state);
+      if (in_use) AddValues(Rows(ring, values), weights, scale, state);
       ring.Release(values);
     }
     state.FinishSplit();
   }
 
  private:
+  // Address of the rows of the group's paths in a stage.
+  __device__ __forceinline__ uint32_t Rows(const Reader& ring, int stage) const {
+    return ring.Address(stage) + (Reader::kOfGroup ? 0 : group_ * kGroupPaths * Stage::kRowBytes);
+  }
   // Address of a lane's row for ldmatrix: the K or V of a position at a path's row, and of its
   // pieces the one of the lane's matrix.
   __device__ __forceinline__ uint32_t RowAt(uint32_t stage) const {
-    return stage + LaneIndex() % 8 * Stage::kPositionBytes +
-           group_ * kGroupPaths * Stage::kRowBytes + LaneIndex() / 8 * 16;
+    return stage + LaneIndex() % 8 * Stage::kPositionBytes + LaneIndex() / 8 * 16;
   }
 
   __device__ __forceinline__ void Scores(uint32_t stage, float (&s)[4]) const {
     const int own = LaneIndex() / 4;
     const uint32_t row = RowAt(stage);
-#pragma unroll 2
+    const Queries<kHeadDim> q = q_.Get();
+#pragma unroll 4
     for (int path = 0; path < kGroupPaths; ++path) {
       float of_path[4] = {};
 #pragma unroll
@@ -147,7 +152,7 @@ class BufferSplit {
         LoadMatrices(row + path * Stage::kRowBytes + piece * 16, k);
 #pragma unroll
         for (int i = 0; i < 4; i += 2) {
-          const uint32_t(&a)[4] = q_.step[(piece + i) / 2];
+          const uint32_t(&a)[4] = q.step[(piece + i) / 2];
           Mma(of_path, a[0], a[1], a[2], a[3], k[i], k[i + 1]);
         }
       }
@@ -183,39 +188,44 @@ class BufferSplit {
     }
   }
 
+  // kSumColumns of the columns at a time, to need fewer registers.
   __device__ __forceinline__ void AddValues(uint32_t stage, const uint32_t (&weights)[2],
                                             const float (&scale)[2],
                                             RowState<kHeadDim>& state) const {
-    Sums sums = {};
-    MultiplyValues<false>(stage, weights, sums);
-    float zero = 0;
 #pragma unroll
-    for (int n = 0; n < T::kColumns; ++n) {
+    for (int first = 0; first < T::kColumns; first += kSumColumns) {
+      Sums sums = {};
+      MultiplyValues<false>(stage, first, weights, sums);
+      float zero = 0;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) zero = fmaf(sums[n][i], 0.0f, zero);
-    }
-    if (__ballot_sync(kAllLanes, !(zero == 0.0f)) != 0) {
-      MultiplyValues<true>(stage, weights, sums);
-    }
+      for (int n = 0; n < kSumColumns; ++n) {
 #pragma unroll
-    for (int n = 0; n < T::kColumns; ++n) {
+        for (int i = 0; i < 4; ++i) zero = fmaf(sums[n][i], 0.0f, zero);
+      }
+      if (__ballot_sync(kAllLanes, !(zero == 0.0f)) != 0) {
+        MultiplyValues<true>(stage, first, weights, sums);
+      }
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        state.o[n][i] = fmaf(state.o[n][i], scale[i / 2], sums[n][i]);
+      for (int n = 0; n < kSumColumns; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float& o = state.o[first + n][i];
+          o = fmaf(o, scale[i / 2], sums[n][i]);
+        }
       }
     }
   }
 
   template <bool kApart>
-  __device__ __forceinline__ void MultiplyValues(uint32_t stage, const uint32_t (&weights)[2],
-                                                 Sums& sums) const {
+  __device__ __forceinline__ void MultiplyValues(uint32_t stage, int first,
+                                                 const uint32_t (&weights)[2], Sums& sums) const {
     const int own = LaneIndex() / 4;
-    const uint32_t row = RowAt(stage);
+    const uint32_t row = RowAt(stage) + first * 16;
 #pragma unroll 2
     for (int path = 0; path < kGroupPaths; ++path) {
       const uint32_t a[2] = {path == own ? weights[0] : 0, path == own ? weights[1] : 0};
 #pragma unroll
-      for (int piece = 0; piece < kPieces; piece += 4) {
+      for (int piece = 0; piece < kSumColumns; piece += 4) {
         uint32_t v[4];
         LoadMatricesTransposed(row + path * Stage::kRowBytes + piece * 16, v);
 #pragma unroll
@@ -236,7 +246,7 @@ class BufferSplit {
 
   const int visible_[2];
   const int group_;
-  const Queries<kHeadDim>& q_;
+  const Q& q_;
 };
 
 }  // namespace chorale::kernels::cuda

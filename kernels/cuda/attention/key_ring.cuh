@@ -119,6 +119,7 @@ class RingFiller {
 template <typename Ring>
 class RingReader {
  public:
+  static constexpr bool kOfGroup = false;  // a stage has the buffers of all paths of a tile
   // `arrivals`: of one release.
   __device__ __forceinline__ explicit RingReader(const Ring& ring, int first = 0,
                                                  int stages = Ring::kStages, int arrivals = 1)

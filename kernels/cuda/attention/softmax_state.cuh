@@ -63,60 +63,92 @@ struct RowState {
 #pragma unroll
     for (int half = 0; half < 2; ++half) l[half] = SumOverLanes<4>(l[half]);
   }
+
+  // Combines with further splits. REQUIRES: more.FinishSplit() was called.
+  __device__ __forceinline__ void Combine(const RowState& more) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const CombineScale scale = CombineMax(m[half], more.m[half]);
+      l[half] = CombineSum(l[half], more.l[half], scale);
+#pragma unroll
+      for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i) {
+          o[n][i] = CombineSum(o[n][i], more.o[n][i], scale);
+        }
+      }
+    }
+  }
 };
 
 // The state of a lane's rows, combined over the splits so far. In shared memory, since it is used
-// once a split, and its registers would cost the multiprocessor a block. The floats of kThreads
-// threads are interleaved.
+// once a split, and its registers would cost the multiprocessor a block, or for another thread. The
+// floats of kThreads threads are interleaved.
 template <int kHeadDim, int kThreads>
 class CombinedState {
   using T = AttentionTraits<kHeadDim>;
 
  public:
-  static constexpr int kBytes = 4 * (4 + 4 * T::kColumns) * kThreads;
+  static constexpr int kSumsBytes = 4 * 4 * T::kColumns * kThreads;  // of o
+  static constexpr int kMlBytes = 4 * 4 * kThreads;                  // of m and l
+  static constexpr int kBytes = kSumsBytes + kMlBytes;
 
-  // `memory`: kBytes, shared by all threads.
-  __device__ __forceinline__ explicit CombinedState(float* memory)
-      : floats_(memory + ThreadIndex()) {}
+  // `sums` and `ml`: shared by all threads. `thread`: below kThreads.
+  __device__ __forceinline__ CombinedState(char* sums, char* ml, int thread)
+      : sums_(reinterpret_cast<float*>(sums) + thread),
+        ml_(reinterpret_cast<float*>(ml) + thread) {}
 
   __device__ __forceinline__ void Clear() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      At(half, 0) = -INFINITY;
+      M(half) = -INFINITY;
+      L(half) = 0;
 #pragma unroll
-      for (int i = 1; i < kHalf; ++i) At(half, i) = 0;
+      for (int i = 0; i < 2 * T::kColumns; ++i) O(half, i) = 0;
     }
   }
 
-  // Combines with a split; both become the combined state. REQUIRES: split.FinishSplit() was
-  // called.
-  __device__ __forceinline__ void Combine(RowState<kHeadDim>& split) {
+  // Combines with a split. REQUIRES: split.FinishSplit() was called.
+  __device__ __forceinline__ void Combine(const RowState<kHeadDim>& split) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float m = At(half, 0);
-      const CombineScale scale = CombineMax(m, split.m[half]);
-      split.m[half] = At(half, 0) = m;
-      split.l[half] = At(half, 1) = CombineSum(At(half, 1), split.l[half], scale);
+      const CombineScale scale = CombineMax(M(half), split.m[half]);
+      L(half) = CombineSum(L(half), split.l[half], scale);
 #pragma unroll
-      for (int n = 0; n < T::kColumns; ++n) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float& o = split.o[n][2 * half + i];
-          float& combined = At(half, 2 + 2 * n + i);
-          o = combined = CombineSum(combined, o, scale);
-        }
+      for (int i = 0; i < 2 * T::kColumns; ++i) {
+        O(half, i) = CombineSum(O(half, i), split.o[i / 2][2 * half + i % 2], scale);
       }
     }
   }
 
- private:
-  static constexpr int kHalf = 2 + 2 * T::kColumns;  // m, l and o of a row
-
-  __device__ __forceinline__ float& At(int half, int i) {
-    return floats_[(half * kHalf + i) * kThreads];
+  __device__ __forceinline__ void Store(const RowState<kHeadDim>& state) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      M(half) = state.m[half];
+      L(half) = state.l[half];
+#pragma unroll
+      for (int i = 0; i < 2 * T::kColumns; ++i) O(half, i) = state.o[i / 2][2 * half + i % 2];
+    }
+  }
+  __device__ __forceinline__ void Load(RowState<kHeadDim>& state) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      state.m[half] = M(half);
+      state.l[half] = L(half);
+#pragma unroll
+      for (int i = 0; i < 2 * T::kColumns; ++i) state.o[i / 2][2 * half + i % 2] = O(half, i);
+    }
   }
 
-  float* const floats_;
+ private:
+  __device__ __forceinline__ float& M(int half) const { return ml_[2 * half * kThreads]; }
+  __device__ __forceinline__ float& L(int half) const { return ml_[(2 * half + 1) * kThreads]; }
+  __device__ __forceinline__ float& O(int half, int i) const {
+    return sums_[(half * 2 * T::kColumns + i) * kThreads];
+  }
+
+  float* const sums_;
+  float* const ml_;
 };
 
 // A lane's elements of the queries of a warp's 16 rows: operands A of a product for each 16
@@ -124,6 +156,8 @@ class CombinedState {
 template <int kHeadDim>
 struct Queries {
   uint32_t step[kHeadDim / 16][4];
+
+  __device__ __forceinline__ const Queries& Get() const { return *this; }
 
   // `q` is the head of the group's first row; rows are row_stride elements apart.
   __device__ __forceinline__ void Load(const uint16_t* q, int row_stride) {
@@ -144,6 +178,19 @@ struct Queries {
     for (int s = 0; s < kHeadDim / 16; ++s) {
       LoadMatrices(tile + 2 * KeyBlockKeyAt(row, 16 * s + LaneIndex() / 16 * 8, kHeadDim), step[s]);
     }
+  }
+};
+
+// Queries that stay in shared memory (LoadShared), where registers are short.
+template <int kHeadDim>
+struct SharedQueries {
+  uint32_t tile;
+  int group;
+
+  __device__ __forceinline__ Queries<kHeadDim> Get() const {
+    Queries<kHeadDim> q;
+    q.LoadShared(tile, group);
+    return q;
   }
 };
 

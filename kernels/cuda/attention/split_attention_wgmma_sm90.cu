@@ -169,7 +169,7 @@ __device__ __forceinline__ bool AttendToBuffers(const AttentionParams& p, const 
   Queries<kHeadDim> q;
   task.LoadQueries(p, q);
   const TileBuffers buffers(tile, p.shape, p.layer, kv_head);
-  BufferStream<kHeadDim> stream(buffers, split, group);
+  BufferStream<kHeadDim> stream(buffers, split, split + 1, group, /*memory=*/0);
   BufferSplit<kHeadDim, BufferStream<kHeadDim>>(tile, group, q)
       .Attend(buffers.positions, split, /*in_use=*/true, stream, state);
   return true;

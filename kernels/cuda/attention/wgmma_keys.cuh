@@ -75,9 +75,14 @@ struct WgmmaKeys {
   // o += weights V, of a key block.
   __device__ __forceinline__ static void MultiplyValues(const Weights& weights, uint32_t key_block,
                                                         Sums& o, bool adds = true) {
+    MultiplyValuesAt(weights, key_block + kKeyBlockBytes / 2, o, adds);
+  }
+  // `v`: address of the V of the key block.
+  __device__ __forceinline__ static void MultiplyValuesAt(const Weights& weights, uint32_t v,
+                                                          Sums& o, bool adds) {
     constexpr int kRowsStride = 2 * kSwizzledRows;
     constexpr int kSliceBytes = kHeadDim / 8 * kRowsStride;
-    const uint64_t values = MakeSwizzledDescriptor(key_block + kKeyBlockBytes / 2, kRowsStride);
+    const uint64_t values = MakeSwizzledDescriptor(v, kRowsStride);
 #pragma unroll
     for (int step = 0; step < kKeyBlockKeys / 16; ++step) {
       Wgmma(o, weights[step], values + StepBytes(step, kSliceBytes) / 16, step > 0 || adds);

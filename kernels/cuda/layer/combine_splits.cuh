@@ -18,11 +18,17 @@ namespace chorale::kernels::cuda {
 
 inline constexpr int kSplitsTogether = 4;
 
-// May precede GridDepWait: reads fields of the tile that no kernel changes.
-__device__ __forceinline__ int SplitsOfTile(const Tile* tile) {
-  return static_cast<int>(
-      KvSplits(LoadCg<int32_t>(&tile->context_rows), LoadCg<int32_t>(&tile->buffer_capacity)));
-}
+// The splits of a tile, whose partials follow one another.
+struct TileSplits {
+  int context = 1;
+  int buffers = 0;
+
+  TileSplits() = default;  // one partial that has them all
+  // May precede GridDepWait: reads fields of the tile that no kernel changes.
+  __device__ __forceinline__ explicit TileSplits(const Tile* tile)
+      : context(static_cast<int>(ContextSplits(LoadCg<int32_t>(&tile->context_rows)))),
+        buffers(static_cast<int>(BufferSplits(LoadCg<int32_t>(&tile->buffer_capacity)))) {}
+};
 
 // Four elements of each of kTogether rows, combined over the splits so far.
 template <int kTogether>
@@ -30,6 +36,24 @@ struct CombinedRows {
   float m[kTogether];
   float l[kTogether];
   Floats4 o[kTogether];
+
+  __device__ __forceinline__ void Clear() {
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) {
+      m[r] = -INFINITY;
+      l[r] = 0;
+      o[r] = {};
+    }
+  }
+
+  // Combines the r-th row with a split.
+  __device__ __forceinline__ void Combine(int r, float split_m, float split_l,
+                                          const Floats4& split_o) {
+    const CombineScale scale = CombineMax(m[r], split_m);
+    l[r] = CombineSum(l[r], split_l, scale);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) o[r].v[k] = CombineSum(o[r].v[k], split_o.v[k], scale);
+  }
 };
 
 // The partials of four columns of a row, in the first split; strides to the next split.
@@ -87,45 +111,45 @@ __device__ __forceinline__ void CombineMore(PartialSource& from, int row_ml_stri
   for (int i = 0; i < kSplits; ++i) {
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
-      const CombineScale scale = CombineMax(rows.m[r], ml[i][r].v[0]);
-      rows.l[r] = CombineSum(rows.l[r], ml[i][r].v[1], scale);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        rows.o[r].v[k] = CombineSum(rows.o[r].v[k], o[i][r].v[k], scale);
-      }
+      rows.Combine(r, ml[i][r].v[0], ml[i][r].v[1], o[i][r]);
     }
   }
 }
 
-// Attention, four elements of each of kTogether rows: combines num_splits splits in their order and
-// divides by l. The first row's partials are at `from`, the next ones row_stride rows apart. Up to
-// kSplits splits, 1 or a multiple of kSplitsTogether, are loaded together.
+// Attention, four elements of each of kTogether rows: combines the splits of the context in their
+// order, those of the buffers likewise, then the two, and divides by l. The first row's partials
+// are at `from`, the next ones row_stride rows apart. Up to kSplits splits, 1 or a multiple of
+// kSplitsTogether, are loaded together.
 template <int kTogether, int kSplits>
-__device__ __forceinline__ void CombineElements(const ModelShape& shape, int num_splits,
+__device__ __forceinline__ void CombineElements(const ModelShape& shape, const TileSplits& splits,
                                                 PartialSource from, int row_stride,
                                                 Floats4 (&o)[kTogether]) {
   const int row_ml_stride = row_stride * shape.heads * 2;
   const int row_o_stride = row_stride * shape.heads * shape.head_dim;
   CombinedRows<kTogether> rows;
-#pragma unroll
-  for (int r = 0; r < kTogether; ++r) {
-    rows.m[r] = -INFINITY;
-    rows.l[r] = 0;
-    rows.o[r] = {};
-  }
-  if constexpr (kSplits > kSplitsTogether) {
+  rows.Clear();
 #pragma unroll 1
-    for (; num_splits >= kSplits; num_splits -= kSplits)
-      CombineMore<kSplits>(from, row_ml_stride, row_o_stride, rows);
-  }
-  if constexpr (kSplits > 1) {
+  for (int part = 0; part < 2; ++part) {
+    CombinedRows<kTogether> of_part;
+    of_part.Clear();
+    int left = part == 0 ? splits.context : splits.buffers;
+    if constexpr (kSplits > kSplitsTogether) {
 #pragma unroll 1
-    for (; num_splits >= kSplitsTogether; num_splits -= kSplitsTogether) {
-      CombineMore<kSplitsTogether>(from, row_ml_stride, row_o_stride, rows);
+      for (; left >= kSplits; left -= kSplits) {
+        CombineMore<kSplits>(from, row_ml_stride, row_o_stride, of_part);
+      }
     }
-  }
+    if constexpr (kSplits > 1) {
 #pragma unroll 1
-  for (; num_splits > 0; --num_splits) CombineMore<1>(from, row_ml_stride, row_o_stride, rows);
+      for (; left >= kSplitsTogether; left -= kSplitsTogether) {
+        CombineMore<kSplitsTogether>(from, row_ml_stride, row_o_stride, of_part);
+      }
+    }
+#pragma unroll 1
+    for (; left > 0; --left) CombineMore<1>(from, row_ml_stride, row_o_stride, of_part);
+#pragma unroll
+    for (int r = 0; r < kTogether; ++r) rows.Combine(r, of_part.m[r], of_part.l[r], of_part.o[r]);
+  }
 #pragma unroll
   for (int r = 0; r < kTogether; ++r) {
     const float l = rows.l[r];

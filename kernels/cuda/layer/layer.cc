@@ -80,9 +80,11 @@ bool HasTileKernel(const ModelShape& shape) {
 
 bool UsesTileKernel(const LayerParams& params, int block_rows, int shared_bytes) {
   const ModelShape& shape = params.shape;
+  const bool needs_combining =
+      params.part != LayerPart::kPreAttention && params.attended == nullptr;
   return HasTiles(params, params.post_attention.wgmma_column_tiles,
                   params.pre_attention.wgmma_column_tiles) &&
-         block_rows == kTileRows && HasTileKernel(shape) &&
+         !needs_combining && block_rows == kTileRows && HasTileKernel(shape) &&
          TileSmemOf(shape, shared_bytes).stages > 0;
 }
 

@@ -111,8 +111,8 @@ bool UsesWgmma(const LayerParams& params, int block_rows, int shared_bytes);
 bool HasTileKernel(const ModelShape& shape);
 
 // Whether a launch uses wgmma with rows in registers, in preference to that: HasTileKernel, there
-// are wgmma column tiles, a block has a tile, and shared_bytes hold the hidden layer and a weight
-// ring.
+// are wgmma column tiles, attention needs no combining, a block has a tile, and shared_bytes hold
+// the hidden layer and a weight ring.
 bool UsesTileKernel(const LayerParams& params, int block_rows, int shared_bytes);
 
 // REQUIRES: ValidateLayer(params).ok(); block_rows is 8, 16, 32 or 64; a block of the device has

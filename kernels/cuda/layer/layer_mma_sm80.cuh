@@ -11,7 +11,6 @@
 #include "kernels/cuda/layer/store_qkv.cuh"
 #include "kernels/cuda/layer/weight_prefetch.cuh"
 #include "kernels/cuda/layout/fragments.h"
-#include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/layout/weight_tiles.h"
 #include "kernels/cuda/ptx/access.cuh"
@@ -57,7 +56,7 @@ class MmaRows {
         block_rows_(params.block_rows),
         tile_index_(blockIdx.x / (kTileRows / block_rows_)),
         first_row_(blockIdx.x % (kTileRows / block_rows_) * block_rows_),
-        num_splits_(p_.split == KvSplit::kSingle ? 1 : SplitsOfTile(p_.tiles + tile_index_)) {}
+        splits_(p_.split == KvSplit::kSingle ? TileSplits() : TileSplits(p_.tiles + tile_index_)) {}
 
   // Start to copy biases, gammas and betas to shared memory.
   __device__ __forceinline__ void FetchPostAttentionVectors(const float* vectors) const {
@@ -108,7 +107,7 @@ class MmaRows {
   // a = attention: the states of its splits, combined in their order, unless it is there as such.
   __device__ __forceinline__ void CombineSplits() {
     // Rows or splits are loaded together, as many as registers allow.
-    if (num_splits_ == 1 || p_.attended != nullptr) {
+    if (splits_.context + splits_.buffers == 1 || p_.attended != nullptr) {
       CombineRows<kRowsTogether, 1>();
     } else {
       CombineRows<1, 8>();
@@ -277,7 +276,7 @@ class MmaRows {
           LoadAttended(p_.attended + GlobalRow(row) * width + column, kWarps * width, combined);
         } else if (column < width) {
           CombineElements<kTogether, kSplits>(
-              p_.shape, num_splits_, PartialSource(p_, GlobalRow(row), column, head_shift_), kWarps,
+              p_.shape, splits_, PartialSource(p_, GlobalRow(row), column, head_shift_), kWarps,
               combined);
         }
         if constexpr (kTogether == 1) {
@@ -305,8 +304,8 @@ class MmaRows {
   float* const pre_vectors_;
   const int block_rows_;  // kRows, or 8 with kRows = 16
   const int tile_index_;
-  const int first_row_;   // of the block in its tile
-  const int num_splits_;  // to combine
+  const int first_row_;      // of the block in its tile
+  const TileSplits splits_;  // to combine
   const Tile* tile_ = nullptr;
   int rows_in_use_ = 0;
 };

@@ -52,7 +52,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
   RegAlloc<kConsumerRegisters>();
-  TileLayerBlock<kHeadDim>(params, ring, tile_index).Run(tile_index);
+  GridDepWait();
+  const Tile tile = LoadCg<Tile>(params.layer.tiles + tile_index);
+  if (tile.groups == 0) return;
+  TileLayerBlock<kHeadDim>(params.layer, params.shared, RingConsumer(ring, WarpgroupIndex()), tile,
+                           tile_index)
+      .Run();
 #else
   GridDepWait();
 #endif

@@ -2,7 +2,6 @@
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYER_TILE_SM90_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYER_TILE_SM90_CUH_
 
-#include "kernels/cuda/layer/combine_splits.cuh"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layer/layer_norm.cuh"
@@ -35,39 +34,50 @@ struct TileLayerParams {
 // computed while the next one is in flight, where that one does not depend on it.
 //
 // Every sum has the order that WgmmaRows and NormalizeRows give it.
-template <int kHeadDim>
+//
+// Ring: RingConsumer, or what has its functions. kWidth: as of TileRows.
+template <int kHeadDim, typename Ring = RingConsumer, int kWidth = 0>
 class TileLayerBlock {
-  using Rows = TileRows<kHeadDim>;
+  using Rows = TileRows<kHeadDim, kWidth>;
   using Elements = typename Rows::Elements;
   static constexpr int kBlocks = Rows::kBlocks;
   static constexpr int kElements = Rows::kElements;
   static constexpr int kSteps = kWeightTileInputs / 16;
 
  public:
-  __device__ __forceinline__ TileLayerBlock(const TileLayerParams& params, const WeightRing& ring,
-                                            int tile_index)
-      : p_(params.layer),
-        shared_(params.shared),
-        rows_(params.layer, params.shared, tile_index),
-        ring_(ring, WarpgroupIndex()) {}
+  __device__ __forceinline__ TileLayerBlock(const LayerParams& p, const TileSmem& shared,
+                                            const Ring& ring, const Tile& tile, int tile_index)
+      : p_(p), shared_(shared), rows_(p, shared, tile, tile_index), ring_(ring) {}
 
-  __device__ __forceinline__ void Run(int tile_index) {
+  __device__ __forceinline__ Rows& rows() { return rows_; }
+  __device__ __forceinline__ Ring& ring() { return ring_; }
+
+  // After GridDepWait.
+  __device__ __forceinline__ void Run() {
     const bool has_post = p_.part != LayerPart::kPreAttention;
     const bool has_pre = p_.part != LayerPart::kPostAttention;
-    const int splits = SplitsOfTile(p_.tiles + tile_index);
-    GridDepWait();
-    if (!rows_.LoadTile()) return;
     rows_.LoadX();
     if (has_post) {
-      rows_.FillOperandWithAttention(splits);
+      rows_.FillOperandWithAttention();
     } else {
       rows_.FillOperand(rows_.x);
     }
     rows_.ShareOperand();
     MbarrierWait(shared_.inputs_ready.At(DynamicSmem()), 0);
+    Compute(has_post, has_pre, shared_.post_vectors.At(DynamicSmem()),
+            shared_.pre_vectors.At(DynamicSmem()),
+            [&](int tile, const Elements& qkv) { rows_.StoreQkv(tile, qkv); });
+  }
+
+  // Computes the parts of a layer on the operand: attention, or x if there is no post-attention.
+  // store(i, qkv) stores the i-th weight tile of outputs of the QKV projection.
+  template <typename Store>
+  __device__ __forceinline__ void Compute(bool has_post, bool has_pre, const float* post_vectors,
+                                          const float* pre_vectors, const Store& store) {
+    post_vectors_ = post_vectors;
     // Output projection, LN2; MLP, LN3; feature attention, LN1. One loop, to keep the code small:
     // each launch fetches its instructions anew.
-    const int width = p_.shape.width;
+    const int width = rows_.width();
 #pragma unroll 1
     for (int i = has_post ? 0 : 2; i < (has_pre ? 3 : 2); ++i) {
       const bool mlp = i == 1;
@@ -76,23 +86,17 @@ class TileLayerBlock {
       } else {
         MultiplyWeightTile(false, [] {});
       }
-      AddToX(mlp ? post_vectors() + kB2At * width : nullptr);
-      Normalize(i == 2 ? pre_vectors() : post_vectors() + (mlp ? kGamma3At : kGamma2At) * width);
+      AddToX(mlp ? post_vectors + kB2At * width : nullptr);
+      Normalize(i == 2 ? pre_vectors : post_vectors + (mlp ? kGamma3At : kGamma2At) * width);
     }
     if (has_pre) {
-      Qkv();
+      Qkv(store);
     } else {
       rows_.StoreX();
     }
   }
 
  private:
-  __device__ __forceinline__ const float* post_vectors() const {
-    return shared_.post_vectors.At(DynamicSmem());
-  }
-  __device__ __forceinline__ const float* pre_vectors() const {
-    return shared_.pre_vectors.At(DynamicSmem());
-  }
   __device__ __forceinline__ float* row_shift(int half) const {
     return shared_.row_shifts.At(DynamicSmem()) + rows_.RowOf(half);
   }
@@ -125,17 +129,18 @@ class TileLayerBlock {
   }
 
   // Stores q, K and V, and x, which is final.
-  __device__ __forceinline__ void Qkv() {
-    const int tiles = WeightTilesOf(p_.shape.qkv_width());
+  template <typename Store>
+  __device__ __forceinline__ void Qkv(const Store& store) {
+    const int tiles = WeightTilesOf(kWidth > 0 ? 3 * kWidth : p_.shape.qkv_width());
     Elements qkv;
     MultiplyWeightTile(false, [&] { rows_.StoreX(); });
 #pragma unroll 1
     for (int tile = 1; tile < tiles; ++tile) {
       TakeTotals(qkv);
-      MultiplyWeightTile(false, [&] { rows_.StoreQkv(tile - 1, qkv); });
+      MultiplyWeightTile(false, [&] { store(tile - 1, qkv); });
     }
     TakeTotals(qkv);
-    rows_.StoreQkv(tiles - 1, qkv);
+    store(tiles - 1, qkv);
   }
 
   __device__ __forceinline__ void TakeTotals(Elements& totals) const {
@@ -148,16 +153,18 @@ class TileLayerBlock {
   // called while the product is in flight.
   template <typename Meanwhile>
   __device__ __forceinline__ void MultiplyWeightTile(bool accumulate, const Meanwhile& meanwhile) {
-    const int stage = ring_.Next();
-    const uint64_t weights =
-        MakeSmemDescriptor(SmemAddress(ring_.At(stage)), kWgmmaTileHalfBytes, 8 * 16);
+    const auto stage = ring_.NextWeights();
+    const uint64_t weights[2] = {
+        MakeSmemDescriptor(ring_.Half(stage, 0), kWgmmaTileHalfBytes, 8 * 16),
+        MakeSmemDescriptor(ring_.Half(stage, 1), kWgmmaTileHalfBytes, 8 * 16)};
     HoldOperands(rows_.a);
     HoldOperands(sums_[0]);
     HoldOperands(sums_[1]);
     WgmmaFence();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      Wgmma(sums_[step % 2], rows_.a[step], weights + step * (2 * kWgmmaTileHalfBytes / 16),
+      Wgmma(sums_[step % 2], rows_.a[step],
+            weights[step / (kSteps / 2)] + step % (kSteps / 2) * (2 * kWgmmaTileHalfBytes / 16),
             step >= 2 || accumulate);
     }
     WgmmaCommit();
@@ -166,7 +173,7 @@ class TileLayerBlock {
     HoldOperands(rows_.a);
     HoldOperands(sums_[0]);
     HoldOperands(sums_[1]);
-    ring_.Release(stage);
+    ring_.ReleaseWeights(stage);
   }
 
   __device__ __forceinline__ float Total(int i) const { return sums_[0][i] + sums_[1][i]; }
@@ -176,7 +183,7 @@ class TileLayerBlock {
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       const int column = rows_.ColumnOf(block);
-      if (column >= p_.shape.width) continue;
+      if (column >= rows_.width()) continue;
 #pragma unroll
       for (int quad = 0; quad < 2; ++quad) {
         Floats4 b = {};
@@ -192,7 +199,7 @@ class TileLayerBlock {
 
   // Stores gelu(h + b1), of a weight tile of outputs.
   __device__ __forceinline__ void StoreHidden(int tile, Elements& h) {
-    const float* const b1 = post_vectors() + kB1At * p_.shape.width + tile * kWeightTileOutputs;
+    const float* const b1 = post_vectors_ + kB1At * rows_.width() + tile * kWeightTileOutputs;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
 #pragma unroll
@@ -227,7 +234,7 @@ class TileLayerBlock {
       for (int block = 0; block < kBlocks; ++block) {
         float sum[2] = {};  // of the two quads
         float squares[2] = {};
-        if (rows_.ColumnOf(block) < p_.shape.width) {
+        if (rows_.ColumnOf(block) < rows_.width()) {
 #pragma unroll
           for (int c = 0; c < 8; ++c) {
             float& v = rows_.x[Rows::At(block, half, c)];
@@ -255,7 +262,7 @@ class TileLayerBlock {
     }
     static_assert(kBlocks == 2 && kConsumerWarpgroups == 2);
     rows_.Sync();
-    const float weight = 1.0f / static_cast<float>(p_.shape.width);
+    const float weight = 1.0f / static_cast<float>(rows_.width());
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const Floats2 other = LoadAs<Floats2>(row_sums(1 - rows_.warpgroup(), half));
@@ -265,11 +272,11 @@ class TileLayerBlock {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const int column = rows_.ColumnOf(block);
-        if (column >= p_.shape.width) continue;
+        if (column >= rows_.width()) continue;
 #pragma unroll
         for (int quad = 0; quad < 2; ++quad) {
           const auto g = LoadAs<Floats4>(gamma + column + 4 * quad);
-          const auto b = LoadAs<Floats4>(gamma + p_.shape.width + column + 4 * quad);
+          const auto b = LoadAs<Floats4>(gamma + rows_.width() + column + 4 * quad);
 #pragma unroll
           for (int c = 0; c < 4; ++c) {
             float& v = rows_.x[Rows::At(block, half, 4 * quad + c)];
@@ -284,8 +291,9 @@ class TileLayerBlock {
 
   const LayerParams& p_;
   const TileSmem& shared_;
+  const float* post_vectors_ = nullptr;
   Rows rows_;
-  RingConsumer ring_;
+  Ring ring_;
   float sums_[2][kElements];
 };
 

@@ -11,7 +11,6 @@
 #include "kernels/cuda/layer/store_qkv.cuh"
 #include "kernels/cuda/layer/weight_ring.cuh"
 #include "kernels/cuda/layer/wgmma_rows.cuh"
-#include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
@@ -74,13 +73,14 @@ class WgmmaLayerBlock {
   __device__ __forceinline__ void Run() {
     const bool has_post = p_.part != LayerPart::kPreAttention;
     const bool has_pre = p_.part != LayerPart::kPostAttention;
-    int splits = SplitsOfTile(p_.tiles + tile_index_);
+    TileSplits splits(p_.tiles + tile_index_);
     PartialSource source;
     if (has_post && p_.attended == nullptr) {
       source =
           PartialSource(p_, first_row() + WarpIndex(), LaneIndex() * 4, params_.shared.head_shift);
     }
-    PinValue(splits);
+    PinValue(splits.context);
+    PinValue(splits.buffers);
     source.Pin();
     GridDepWait();
     tile_ = LoadCg<Tile>(p_.tiles + tile_index_);
@@ -129,7 +129,8 @@ class WgmmaLayerBlock {
   // a = attention: the states of its splits, combined in their order, unless it is there as such.
   // Rows or splits are loaded together, as many as registers allow. `source`: the warp's first row,
   // the lane's first columns.
-  __device__ __forceinline__ void FillWithAttention(const PartialSource& source, int splits) const {
+  __device__ __forceinline__ void FillWithAttention(const PartialSource& source,
+                                                    const TileSplits& splits) const {
     constexpr int kWarpRows = kRows / kConsumerWarps;
     if (p_.attended != nullptr) {
       constexpr int kTogether = kWarpRows < 4 ? kWarpRows : 4;
@@ -140,17 +141,18 @@ class WgmmaLayerBlock {
                      attention);
       });
     } else if (p_.split == KvSplit::kSingle) {
-      CombineRows<kWarpRows, 1>(source, 1);
+      CombineRows<kWarpRows, 1>(source, {});
     } else {
       CombineRows<2, kSplitsTogether>(source, splits);
     }
   }
 
   template <int kTogether, int kSplits>
-  __device__ __forceinline__ void CombineRows(const PartialSource& source, int num_splits) const {
+  __device__ __forceinline__ void CombineRows(const PartialSource& source,
+                                              const TileSplits& splits) const {
     FillRows<kTogether>([&](int row, int column, Floats4(&combined)[kTogether]) {
       CombineElements<kTogether, kSplits>(
-          p_.shape, num_splits, source.At(p_.shape, row, column, params_.shared.head_shift),
+          p_.shape, splits, source.At(p_.shape, row, column, params_.shared.head_shift),
           kConsumerWarps, combined);
     });
   }

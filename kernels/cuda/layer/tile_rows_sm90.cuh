@@ -4,7 +4,6 @@
 
 #include <bit>
 
-#include "kernels/cuda/layer/combine_splits.cuh"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layer/smem_tile_sm90.h"
 #include "kernels/cuda/layer/store_qkv.cuh"
@@ -24,7 +23,9 @@ namespace chorale::kernels::cuda {
 // that it has of the sums of wgmma with rows as M, and what it computes of the operand of the next
 // GEMM is its own fragment of it (WgmmaColumnTileAt). The other half of the operand comes from the
 // other warpgroup, through shared memory.
-template <int kHeadDim>
+//
+// kWidth: D, if it is known to the compiler, or 0.
+template <int kHeadDim, int kWidth = 0>
 class TileRows {
   static constexpr int kHeadShift = std::bit_width(unsigned{kHeadDim}) - 1;
   static constexpr int kSteps = kWeightTileInputs / 16;  // of 16 inputs, of a weight tile
@@ -39,14 +40,18 @@ class TileRows {
   Elements x;
   uint32_t a[kSteps][4];  // the operand of the next GEMM
 
-  __device__ __forceinline__ TileRows(const LayerParams& p, const TileSmem& shared, int tile_index)
+  // `tile` must outlive this object; it is read after GridDepWait alone.
+  __device__ __forceinline__ TileRows(const LayerParams& p, const TileSmem& shared,
+                                      const Tile& tile, int tile_index)
       : p_(p),
         shared_(shared),
+        tile_(tile),
         tile_index_(tile_index),
         warpgroup_(WarpgroupIndex()),
         warp_(WarpIndex() % kWarpgroupWarps) {}
 
   __device__ __forceinline__ int warpgroup() const { return warpgroup_; }
+  __device__ __forceinline__ int width() const { return kWidth > 0 ? kWidth : p_.shape.width; }
 
   // A barrier of the two warps, one of each warpgroup, that have the same rows. No others exchange
   // anything.
@@ -90,6 +95,24 @@ class TileRows {
     }
   }
 
+  // The same of words in the order of the columns of a wgmma's sums, as they come from attention:
+  // of 32 columns, lane j has 2j and 2j + 1 of every 8 neighbouring ones, and needs 8j to 8j + 7.
+  // `words`: [8 columns at a time][half].
+  __device__ __forceinline__ void FillOperandFromSums(const uint32_t (&words)[4 * kBlocks][2]) {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        uint32_t w[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) w[i] = words[4 * block + i][half];
+        TransposeOverQuad(w);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) own_[2 * block + i / 2][i % 2 * 2 + half] = w[i];
+      }
+    }
+  }
+
   // Makes the halves of both warpgroups the operand of the next GEMMs. Ends with a barrier.
   __device__ __forceinline__ void ShareOperand() {
     StoreOwn(operand());
@@ -125,12 +148,6 @@ class TileRows {
 
   // ---- Rows in global memory -----------------------------------------------------------------
 
-  // Reads the tile; after GridDepWait. Returns whether it has rows in use.
-  __device__ __forceinline__ bool LoadTile() {
-    tile_ = LoadCg<Tile>(p_.tiles + tile_index_);
-    return tile_.groups > 0;
-  }
-
   // Also rows that are not in use; no output depends on those.
   __device__ __forceinline__ void LoadX() {
 #pragma unroll
@@ -138,11 +155,11 @@ class TileRows {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const int column = ColumnOf(block);
-        const float* const from = p_.x + GlobalRow(half) * p_.shape.width + column;
+        const float* const from = p_.x + GlobalRow(half) * width() + column;
 #pragma unroll
         for (int quad = 0; quad < 2; ++quad) {
           Floats4 four = {};
-          if (column < p_.shape.width) four = LoadCg<Floats4>(from + 4 * quad);
+          if (column < width()) four = LoadCg<Floats4>(from + 4 * quad);
 #pragma unroll
           for (int i = 0; i < 4; ++i) x[At(block, half, 4 * quad + i)] = four.v[i];
         }
@@ -157,8 +174,8 @@ class TileRows {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const int column = ColumnOf(block);
-        if (column >= p_.shape.width) continue;
-        float* const to = p_.x + GlobalRow(half) * p_.shape.width + column;
+        if (column >= width()) continue;
+        float* const to = p_.x + GlobalRow(half) * width() + column;
 #pragma unroll
         for (int quad = 0; quad < 2; ++quad) {
           Floats4 four;
@@ -171,58 +188,7 @@ class TileRows {
   }
 
   // The warpgroup's half of the operand: attention.
-  __device__ __forceinline__ void FillOperandWithAttention(int splits) {
-    if (p_.attended != nullptr) {
-      LoadAttention();
-    } else if (p_.split == KvSplit::kSingle) {
-      CombineSplits<1>(1);
-    } else {
-      CombineSplits<kSplitsTogether>(splits);
-    }
-  }
-
-  // Stores q, K and V, of a weight tile of outputs.
-  __device__ __forceinline__ void StoreQkv(int tile, const Elements& qkv) const {
-    const QkvRows rows = {tile_, tile_index_, /*first_row=*/0, tile_.groups * kGroupRows};
-    QkvTarget to(p_, kHeadShift);
-    to.shape.head_dim = kHeadDim;  // known to the compiler, for the arithmetic of addresses
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      const int column = tile * kWeightTileOutputs + ColumnOf(block);
-      if (column >= p_.shape.qkv_width()) continue;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        Words4 words;
-#pragma unroll
-        for (int word = 0; word < 4; ++word) {
-          words.w[word] =
-              PackBf16(qkv[At(block, half, 2 * word)], qkv[At(block, half, 2 * word + 1)]);
-        }
-        StoreQkvWords(rows, to, RowOf(half), column, words);
-      }
-    }
-  }
-
- private:
-  __device__ __forceinline__ uint16_t* operand() const { return shared_.operand.At(DynamicSmem()); }
-  __device__ __forceinline__ uint16_t* hidden(int weight_tile) const {
-    return shared_.hidden.At(DynamicSmem()) + weight_tile * kOperandTileSize;
-  }
-  // The lane's fragment of a k-step of an operand.
-  __device__ __forceinline__ uint16_t* FragmentOf(uint16_t* operand, int step) const {
-    return operand + step * kFragmentsSize + (warp_ * kWarpSize + LaneIndex()) * 8;
-  }
-
-  __device__ __forceinline__ void StoreOwn(uint16_t* operand) const {
-#pragma unroll
-    for (int step = 0; step < kOwnSteps; ++step) {
-      const uint32_t(&words)[4] = own_[step];
-      StoreAs<Words4>(FragmentOf(operand, warpgroup_ * kOwnSteps + step),
-                      {words[0], words[1], words[2], words[3]});
-    }
-  }
-
-  __device__ __forceinline__ void LoadAttention() {
+  __device__ __forceinline__ void FillOperandWithAttention() {
     const int width = p_.shape.query_width();
     Words4 rows[kBlocks][2] = {};
 #pragma unroll
@@ -243,30 +209,78 @@ class TileRows {
     }
   }
 
-  template <int kSplits>
-  __device__ __forceinline__ void CombineSplits(int splits) {
+  // Stores q, K and V, of a weight tile of outputs.
+  __device__ __forceinline__ void StoreQkv(int tile, const Elements& qkv) const {
+    const QkvRows rows = {tile_, tile_index_, /*first_row=*/0, tile_.groups * kGroupRows};
+    QkvTarget to(p_, kHeadShift);
+    to.shape.head_dim = kHeadDim;  // known to the compiler, for the arithmetic of addresses
+    ForPieces(qkv, [&](int half, int column, const Words4& words) {
+      column += tile * kWeightTileOutputs;
+      if (column < p_.shape.qkv_width()) StoreQkvWords(rows, to, RowOf(half), column, words);
+    });
+  }
+
+  // Calls store(half, column, words) for every 8 neighbouring columns of the lane's elements,
+  // rounded to bf16.
+  template <typename Store>
+  __device__ __forceinline__ void ForPieces(const Elements& elements, const Store& store) const {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        Words4 words;
+#pragma unroll
+        for (int word = 0; word < 4; ++word) {
+          words.w[word] = PackBf16(elements[At(block, half, 2 * word)],
+                                   elements[At(block, half, 2 * word + 1)]);
+        }
+        store(half, ColumnOf(block), words);
+      }
+    }
+  }
+
+ private:
+  // Exchanges words of the four lanes of a row: lane j gets the j-th word of each.
+  __device__ __forceinline__ static void TransposeOverQuad(uint32_t (&w)[4]) {
+#pragma unroll
+    for (int bit = 1; bit < 4; bit *= 2) {
+      const bool upper = (LaneIndex() & bit) != 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if ((i & bit) != 0) continue;
+        uint32_t& low = w[i];
+        uint32_t& high = w[i | bit];
+        const uint32_t other = __shfl_xor_sync(kAllLanes, upper ? low : high, bit);
+        low = upper ? other : low;
+        high = upper ? high : other;
+      }
+    }
+  }
+
+  __device__ __forceinline__ uint16_t* operand() const { return shared_.operand.At(DynamicSmem()); }
+  __device__ __forceinline__ uint16_t* hidden(int weight_tile) const {
+    return shared_.hidden.At(DynamicSmem()) + weight_tile * kOperandTileSize;
+  }
+  // The lane's fragment of a k-step of an operand.
+  __device__ __forceinline__ uint16_t* FragmentOf(uint16_t* operand, int step) const {
+    return operand + step * kFragmentsSize + (warp_ * kWarpSize + LaneIndex()) * 8;
+  }
+
+  __device__ __forceinline__ void StoreOwn(uint16_t* operand) const {
 #pragma unroll
     for (int step = 0; step < kOwnSteps; ++step) {
-      const int column = ColumnOf(step / 2) + step % 2 * 4;
-      Floats4 rows[2] = {};
-      if (column < p_.shape.query_width()) {
-        const PartialSource source(p_, GlobalRow(0), column, kHeadShift);
-        CombineElements<2, kSplits>(p_.shape, splits, source, /*row_stride=*/8, rows);
-      }
-#pragma unroll
-      for (int word = 0; word < 4; ++word) {
-        const Floats4& row = rows[word % 2];
-        own_[step][word] = PackBf16(row.v[word / 2 * 2], row.v[word / 2 * 2 + 1]);
-      }
+      const uint32_t(&words)[4] = own_[step];
+      StoreAs<Words4>(FragmentOf(operand, warpgroup_ * kOwnSteps + step),
+                      {words[0], words[1], words[2], words[3]});
     }
   }
 
   const LayerParams& p_;
   const TileSmem& shared_;
+  const Tile& tile_;
   const int tile_index_;
   const int warpgroup_;
-  const int warp_;  // of the warpgroup
-  Tile tile_;
+  const int warp_;              // of the warpgroup
   uint32_t own_[kOwnSteps][4];  // the warpgroup's half of an operand
 };
 

@@ -55,6 +55,13 @@ class RingConsumer {
 
   __device__ __forceinline__ const char* At(int stage) const { return ring_.At(stage); }
 
+  // Address of a half of the inputs in a stage.
+  __device__ __forceinline__ uint32_t Half(int stage, int half) const {
+    return SmemAddress(ring_.At(stage)) + half * (kStageBytes / 2);
+  }
+  __device__ __forceinline__ int NextWeights() { return Next(); }
+  __device__ __forceinline__ void ReleaseWeights(int stage) const { Release(stage); }
+
   // Marks the stage as read by this warp.
   __device__ __forceinline__ void Release(int stage) const {
     __syncwarp();

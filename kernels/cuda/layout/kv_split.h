@@ -1,9 +1,10 @@
 // How the keys of a context, and of the paths' buffers, are divided into KV splits.
 //
-// Each split has a softmax state of its own, and states are combined in the order of the splits.
-// Whether one block computes all splits or each split has a block therefore changes no bit of the
-// result. The length of a split depends on the context alone: short, so that few rows keep many
-// multiprocessors busy, but not so short that combining takes longer than attending.
+// Each split has a softmax state of its own. The states of the context are combined in the order of
+// the splits, those of the buffers likewise, and then the two. Whether one block computes all
+// splits or each split has a block therefore changes no bit of the result. The length of a split
+// depends on the context alone: short, so that few rows keep many multiprocessors busy, but not so
+// short that combining takes longer than attending.
 //
 // The last splits have the paths' own buffers, all others have keys of the context. Positions are
 // distributed over the splits of the buffers round-robin, a chunk at a time. A split without

@@ -49,6 +49,13 @@ __device__ __forceinline__ void FenceProxyAsync() {
 #endif
 }
 
+// The same of its writes to global memory.
+__device__ __forceinline__ void FenceProxyAsyncGlobal() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+#endif
+}
+
 }  // namespace chorale::kernels::cuda
 
 #endif  // CHORALE_KERNELS_CUDA_PTX_CP_ASYNC_CUH_

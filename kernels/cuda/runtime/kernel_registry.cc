@@ -9,9 +9,9 @@ ErrorCode LoadKernels(int shared_bytes) {
        {&LoadAttentionKernels, &LoadCompareRowsKernel, &LoadEmbedKernels,
         &LoadEncodeAttentionKernels, &LoadEncodeFeatureMeansKernel, &LoadHeadKernels,
         &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
-        &LoadTileLayerKernels, &LoadWgmmaAttentionKernels, &LoadWgmmaLayerKernels,
-        &LoadWgmmaSplitAttentionKernels, &LoadSummariseColumnsKernel, &LoadUnfusedHeadKernel,
-        &LoadUnfusedRowsKernels}) {
+        &LoadLayersKernel, &LoadTileLayerKernels, &LoadWgmmaAttentionKernels,
+        &LoadWgmmaLayerKernels, &LoadWgmmaSplitAttentionKernels, &LoadSummariseColumnsKernel,
+        &LoadUnfusedHeadKernel, &LoadUnfusedRowsKernels}) {
     if (const ErrorCode error = load(shared_bytes); error != 0) return error;
   }
   return 0;

@@ -26,6 +26,7 @@ ErrorCode LoadWgmmaLayerKernels(int shared_bytes);
 ErrorCode LoadWgmmaSplitAttentionKernels(int shared_bytes);
 ErrorCode LoadSummariseColumnsKernel(int shared_bytes);
 ErrorCode LoadTileLayerKernels(int shared_bytes);
+ErrorCode LoadLayersKernel(int shared_bytes);
 ErrorCode LoadUnfusedHeadKernel(int shared_bytes);
 ErrorCode LoadUnfusedRowsKernels(int shared_bytes);
 

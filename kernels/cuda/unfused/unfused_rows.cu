@@ -6,7 +6,6 @@
 #include "kernels/cuda/layer/store_qkv.cuh"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
-#include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/bf16.cuh"
@@ -56,7 +55,7 @@ __global__ void __launch_bounds__(kThreads)
   partials.shape = p.shape;
   const int width = p.shape.query_width();
   const int head_shift = 31 - __clz(p.shape.head_dim);
-  const auto splits = static_cast<int>(KvSplits(tile.context_rows, tile.buffer_capacity));
+  const TileSplits splits(p.tiles + blockIdx.x);
 #pragma unroll 1
   for (int i = ThreadIndex() * 4; i < kBlockRows * width; i += kThreads * 4) {
     const int64_t row = static_cast<int64_t>(blockIdx.x) * kTileRows + first_row + i / width;

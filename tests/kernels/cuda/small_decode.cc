@@ -8,6 +8,7 @@
 #include "base/integer_math.h"
 #include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/head/head.h"
+#include "kernels/cuda/layer/layers.h"
 #include "kernels/cuda/layer/pack_weights.h"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
@@ -30,7 +31,9 @@ Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
 std::vector<uint16_t> RandomContext(const SmallModel& model, int rows, uint32_t seed) {
   const int64_t layer_size = ContextLayerSize(rows, model.shape.kv_heads, model.shape.head_dim);
   std::vector<uint16_t> context;
-  for (float x : RandomTensor(model.layers * layer_size, seed)) context.push_back(ToBf16(x));
+  for (float x : RandomTensor(model.layers * layer_size, seed, model.deviation)) {
+    context.push_back(ToBf16(x));
+  }
   const int64_t blocks = ContextKeyBlocks(rows);
   for (int64_t head = 0; head < int64_t{model.layers} * model.shape.kv_heads; ++head) {
     uint16_t* last =
@@ -165,11 +168,21 @@ SmallDecode::Result SmallDecode::Download(Stream stream) const {
 
 SmallDecode::Result SmallDecode::Run(KvSplit split, int block_rows, Stream stream) {
   Upload();
-  for (int step = 0; step < model_.query_rows; ++step) Step(split, block_rows, stream);
+  for (int step = 0; step < model_.query_rows; ++step) {
+    Step([&] { LayerByLayer(split, block_rows, stream); }, stream);
+  }
   return Download(stream);
 }
 
-void SmallDecode::Step(KvSplit split, int block_rows, Stream stream) {
+SmallDecode::Result SmallDecode::RunAllLayers(Stream stream) {
+  Upload();
+  for (int step = 0; step < model_.query_rows; ++step) {
+    Step([&] { AllLayers(stream); }, stream);
+  }
+  return Download(stream);
+}
+
+void SmallDecode::Step(const std::function<void()>& layers, Stream stream) {
   ExpectSuccess(LaunchEmbedPaths({.tiles = tiles_.data(),
                                   .paths = paths_.data(),
                                   .offsets = offsets_.data(),
@@ -180,12 +193,7 @@ void SmallDecode::Step(KvSplit split, int block_rows, Stream stream) {
                                   .buffer_positions = model_.query_rows},
                                  stream),
                 "embedding");
-  Rows(LayerPart::kPreAttention, 0, split, block_rows, stream);
-  for (int layer = 1; layer <= model_.layers; ++layer) {
-    Attend(layer - 1, split, stream);
-    Rows(layer < model_.layers ? LayerPart::kPostThenPreAttention : LayerPart::kPostAttention,
-         layer, split, block_rows, stream);
-  }
+  layers();
   ExpectSuccess(LaunchHead({.tiles = tiles_.data(),
                             .x = x_.data(),
                             .paths = paths_.data(),
@@ -199,6 +207,30 @@ void SmallDecode::Step(KvSplit split, int block_rows, Stream stream) {
                 "the head");
   ExpectSuccess(LaunchAdvancePosition({tiles_.data(), paths_.data(), tile_count()}, stream),
                 "counting");
+}
+
+void SmallDecode::LayerByLayer(KvSplit split, int block_rows, Stream stream) {
+  Rows(LayerPart::kPreAttention, 0, split, block_rows, stream);
+  for (int layer = 1; layer <= model_.layers; ++layer) {
+    Attend(layer - 1, split, stream);
+    Rows(layer < model_.layers ? LayerPart::kPostThenPreAttention : LayerPart::kPostAttention,
+         layer, split, block_rows, stream);
+  }
+}
+
+void SmallDecode::AllLayers(Stream stream) {
+  LayersParams params = {.tiles = tiles_.data(),
+                         .x = x_.data(),
+                         .tile_count = tile_count(),
+                         .layers = model_.layers,
+                         .shape = model_.shape,
+                         .epsilon = 1e-5f};
+  for (int layer = 0; layer < model_.layers; ++layer) {
+    const auto& [pre_attention, post_attention] = layers_[layer];
+    params.weights[layer] = {post_attention.wgmma_column_tiles, pre_attention.wgmma_column_tiles,
+                             post_attention.vectors, pre_attention.vectors};
+  }
+  ExpectSuccess(LaunchLayers(params, stream), "all layers");
 }
 
 void SmallDecode::Attend(int layer, KvSplit split, Stream stream) {

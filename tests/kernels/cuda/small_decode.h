@@ -3,6 +3,7 @@
 #define CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
@@ -26,6 +27,7 @@ struct SmallTile {
 struct SmallModel {
   int layers = 3;
   int query_rows = 4;
+  float deviation = 1;  // of keys and values of contexts
   ModelShape shape = {
       .width = 128, .heads = 4, .kv_heads = 4, .head_dim = 32, .hidden = 256, .components = 3};
 };
@@ -45,11 +47,16 @@ class SmallDecode {
   };
 
   Result Run(KvSplit split, int block_rows, Stream stream);
+  // Computes all layers in one launch. REQUIRES: HasLayersKernel.
+  Result RunAllLayers(Stream stream);
 
  private:
   void Upload();
   Result Download(Stream stream) const;
-  void Step(KvSplit split, int block_rows, Stream stream);
+  // layers() launches the layers of a step.
+  void Step(const std::function<void()>& layers, Stream stream);
+  void LayerByLayer(KvSplit split, int block_rows, Stream stream);
+  void AllLayers(Stream stream);
   void Attend(int layer, KvSplit split, Stream stream);
   void Rows(LayerPart stages, int layer, KvSplit split, int block_rows, Stream stream);
   int64_t BufferSize() const;

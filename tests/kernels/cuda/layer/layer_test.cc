@@ -203,12 +203,11 @@ TEST_F(LayerTest, Tile) {
     LayerProblem problem(shape);
     for (LayerPart part :
          {LayerPart::kPreAttention, LayerPart::kPostAttention, LayerPart::kPostThenPreAttention}) {
-      for (const auto attention :
-           {LayerProblem::Attention::kPartials, LayerProblem::Attention::kAttended}) {
-        SCOPED_TRACE(testing::Message() << shape.width << ", part " << static_cast<int>(part));
-        EXPECT_TRUE(problem.Run(part, 64, stream_, LayerProblem::Form::kTile, attention) ==
-                    problem.Run(part, 16, stream_, LayerProblem::Form::kMma, attention));
-      }
+      SCOPED_TRACE(testing::Message() << shape.width << ", part " << static_cast<int>(part));
+      const auto run = [&](int block_rows, LayerProblem::Form form) {
+        return problem.Run(part, block_rows, stream_, form, LayerProblem::Attention::kAttended);
+      };
+      EXPECT_TRUE(run(64, LayerProblem::Form::kTile) == run(16, LayerProblem::Form::kMma));
     }
   }
 }
@@ -261,6 +260,8 @@ TEST(ChooseBlockRowsTest, TakesMoreRowsWhenThereAreMore) {
   few.tile_count = 33;
   EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 16);
   few.tile_count = 34;
+  EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 32) << "partials";
+  few.attended = &wgmma_tiles;
   EXPECT_EQ(*ChooseBlockRows(few, 132, 227 << 10), 64) << "the kernel for whole tiles";
 }
 

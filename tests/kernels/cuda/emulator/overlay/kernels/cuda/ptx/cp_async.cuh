@@ -29,6 +29,7 @@ inline void PrefetchL2(const void* from, int bytes) {
   emulator::RequireAligned(reinterpret_cast<const void*>(static_cast<intptr_t>(bytes)), 16);
 }
 inline void FenceProxyAsync() {}
+inline void FenceProxyAsyncGlobal() {}
 
 }  // namespace chorale::kernels::cuda
 

@@ -1,0 +1,186 @@
+// Attention of a tile's rows to the context in LayersKernel.
+#ifndef CHORALE_KERNELS_CUDA_LAYER_HEAD_ATTENTION_SM90_CUH_
+#define CHORALE_KERNELS_CUDA_LAYER_HEAD_ATTENTION_SM90_CUH_
+
+#include "kernels/cuda/attention/shifted_softmax.cuh"
+#include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/attention/wgmma_keys.cuh"
+#include "kernels/cuda/layer/layers_units_sm90.cuh"
+#include "kernels/cuda/layer/smem_layers_sm90.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/ptx/warp.cuh"
+#include "kernels/cuda/ptx/wgmma.cuh"
+
+namespace chorale::kernels::cuda {
+
+// The attention of one head to the context, by a warpgroup.
+class HeadAttention {
+  static constexpr int kHeadDim = kLayersHeadDim;
+  using Keys = WgmmaKeys<kHeadDim>;
+
+ public:
+  __device__ __forceinline__ HeadAttention(UnitReader& units, uint32_t queries, int context_rows)
+      : units_(units), queries_(queries), rows_(context_rows) {
+    combined.Clear();
+  }
+
+  RowState<kHeadDim> combined;
+
+  // Returns whether a row of this lane needs the shifted sweep in some split.
+  __device__ __forceinline__ bool PlainSweep() {
+    if (rows_ > 0) TakeAllKeys<Sweep::kPlain>();
+    return (shifted_[0] | shifted_[1]) != 0;
+  }
+  // Computes all rows again.
+  __device__ __forceinline__ void ShiftedSweep() {
+    combined.Clear();
+    if (rows_ > 0) TakeAllKeys<Sweep::kShifted>();
+  }
+
+ private:
+  enum class Sweep : bool { kPlain, kShifted };
+
+  template <Sweep kSweep>
+  __device__ __forceinline__ void TakeAllKeys() {
+    const int split_keys = static_cast<int>(SplitKeyBlocks(rows_)) * kKeyBlockKeys;
+#pragma unroll
+    for (int step = 0; step < kKeyBlockKeys / 16; ++step) {
+#pragma unroll
+      for (int word = 0; word < 4; ++word) weights_[step][word] = 0;
+    }
+    split_ = 0;
+    BeginSplit<kSweep>(0);
+    int keys = units_.Take();
+    WgmmaFence();
+    Keys::MultiplyKeys(queries_, units_.Address(keys), s_[0]);
+    WgmmaCommit();
+    WgmmaWait<0>();
+    HoldOperands(s_[0]);
+    units_.Release(keys);
+    int left_in_split = split_keys;
+    bool adds = true;  // the last key block is not the first of its split
+    bool first = true;
+#pragma unroll 1
+    for (int left = rows_; left > 0; left -= 2 * kKeyBlockKeys) {
+      const bool begins_split = left_in_split == 0;
+      if (begins_split) left_in_split = split_keys;
+      AttendToKeyBlock<kSweep>(left, first, /*adds=*/!first, begins_split, s_[0], s_[1]);
+      first = false;
+      if (left <= kKeyBlockKeys) {
+        adds = left_in_split != split_keys;
+        break;
+      }
+      AttendToKeyBlock<kSweep>(left - kKeyBlockKeys, false, /*adds=*/left_in_split != split_keys,
+                               /*begins_split=*/false, s_[1], s_[0]);
+      left_in_split -= 2 * kKeyBlockKeys;
+    }
+    const int values = units_.Take();
+    HoldOperands(o_);
+    HoldOperands(weights_);
+    WgmmaFence();
+    Keys::MultiplyValuesAt(weights_, units_.Address(values), o_, adds);
+    WgmmaCommit();
+    WgmmaWait<0>();
+    HoldOperands(o_);
+    units_.Release(values);
+    EndSplit<kSweep>(softmax_);
+  }
+
+  // The softmax of `scores`, of a key block with `valid` rows of the context: all 64 if there are
+  // more. weights_ are of the key block before, whose values come next (none if it is the `first`),
+  // and afterwards of this one; next_scores become those of the key block after. `adds`: the key
+  // block before was not the first of its split.
+  template <Sweep kSweep>
+  __device__ __forceinline__ void AttendToKeyBlock(int valid, bool first, bool adds,
+                                                   bool begins_split, typename Keys::Scores& scores,
+                                                   typename Keys::Scores& next_scores) {
+    // Beyond the last key block, scores are computed in vain; before the first one, weights are
+    // zero, and any values do.
+    const bool has_next = valid > kKeyBlockKeys;
+    int values = first ? 0 : units_.Take();
+    const int keys = has_next ? units_.Take() : values;
+    if (first) values = keys;
+    HoldOperands(o_);
+    HoldOperands(weights_);
+    HoldOperands(next_scores);
+    WgmmaFence();
+    Keys::MultiplyValuesAt(weights_, units_.Address(values), o_, adds);
+    Keys::MultiplyKeys(queries_, units_.Address(keys), next_scores);
+    WgmmaCommit();
+    if (valid < kKeyBlockKeys) Keys::Mask(scores, valid);
+    const ShiftedSoftmax ended = softmax_;
+    if (begins_split) BeginSplit<kSweep>(split_ + 1);
+    const bool raised = kSweep == Sweep::kShifted && softmax_.Shift(scores);
+    softmax_.Exponentiate(scores);
+    ComputeBeforeWait(softmax_.l[0] + softmax_.l[1]);
+    WgmmaWait<0>();
+    HoldOperands(o_);
+    HoldOperands(scores);  // no operand of these products, but PackWeights must not begin earlier
+    HoldOperands(next_scores);
+    if (!first) units_.Release(values);
+    if (has_next) units_.Release(keys);
+    if (begins_split) {
+      EndSplit<kSweep>(ended);
+    } else if (raised) {
+#pragma unroll
+      for (int k = 0; k < Keys::kColumns; ++k) o_[k] *= softmax_.scale[k % 4 / 2];
+    }
+    Keys::PackWeights(scores, weights_);
+  }
+
+  // In the shifted sweep, m is raised for rows that need it in this split, and else stays 0.
+  template <Sweep kSweep>
+  __device__ __forceinline__ void BeginSplit(int split) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      softmax_.l[half] = 0;
+      if (kSweep == Sweep::kPlain) continue;
+      const bool shifted = (shifted_[half] >> split & 1) != 0;
+      softmax_.m[half] = shifted ? -INFINITY : 0.0f;
+      softmax_.limit[half] = shifted ? -INFINITY : INFINITY;
+    }
+  }
+
+  // Combines a split, whose o is o_.
+  template <Sweep kSweep>
+  __device__ __forceinline__ void EndSplit(const ShiftedSoftmax& softmax) {
+    float l[2] = {softmax.l[0], softmax.l[1]};
+    SumOverLanes<4>(l);
+    if constexpr (kSweep == Sweep::kPlain) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (!IsPlainSum(l[half])) shifted_[half] |= uint32_t{1} << split_;
+        combined.m[half] = 0;
+        combined.l[half] += l[half];
+      }
+#pragma unroll
+      for (int k = 0; k < Keys::kColumns; ++k) combined.o[k / 4][k % 4] += o_[k];
+    } else {
+      RowState<kHeadDim> state;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        state.m[half] = softmax.m[half];
+        state.l[half] = l[half];
+      }
+#pragma unroll
+      for (int k = 0; k < Keys::kColumns; ++k) state.o[k / 4][k % 4] = o_[k];
+      combined.Combine(state);
+    }
+    ++split_;
+  }
+
+  UnitReader& units_;
+  const uint32_t queries_;
+  const int rows_;
+  int split_ = 0;
+  uint32_t shifted_[2] = {};  // bits of splits in which the rows need the shifted sweep
+  ShiftedSoftmax softmax_ = {};
+  typename Keys::Sums o_ = {};
+  typename Keys::Scores s_[2] = {};
+  typename Keys::Weights weights_ = {};
+};
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_HEAD_ATTENTION_SM90_CUH_

@@ -1,0 +1,158 @@
+// The buffers in LayersKernel: the thread that copies them, and the warpgroup that attends to them.
+#ifndef CHORALE_KERNELS_CUDA_LAYER_LAYERS_BUFFERS_SM90_CUH_
+#define CHORALE_KERNELS_CUDA_LAYER_LAYERS_BUFFERS_SM90_CUH_
+
+#include "base/integer_math.h"
+#include "kernels/cuda/attention/buffer_split.cuh"
+#include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/attention/wgmma_keys.cuh"
+#include "kernels/cuda/layer/layers_params_sm90.cuh"
+#include "kernels/cuda/layer/smem_layers_sm90.h"
+#include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/ptx/cp_async.cuh"
+#include "kernels/cuda/ptx/mbarrier.cuh"
+#include "kernels/cuda/ptx/smem.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+
+namespace chorale::kernels::cuda {
+
+// The states of the buffers, computed by one warpgroup for the others. o lies where the operand and
+// the second part of the hidden layer are outside attention.
+using BufferState = CombinedState<kLayersHeadDim, kWarpgroupThreads>;
+
+__device__ __forceinline__ BufferState BufferStateOf(const LayersKernelParams& params, int head) {
+  char* const operand = reinterpret_cast<char*>(params.shared.tile.operand.At(DynamicSmem()));
+  char* const hidden = reinterpret_cast<char*>(params.shared.tile.hidden.At(DynamicSmem()));
+  static_assert(BufferState::kSumsBytes == 2 * kOperandTileSize);
+  char* const ml = params.shared.buffer_ml.At(DynamicSmem());
+  return {head == 0 ? operand : hidden + 2 * kOperandTileSize, ml + head * BufferState::kMlBytes,
+          ThreadIndex() % kWarpgroupThreads};
+}
+__device__ __forceinline__ uint32_t QueriesOf(const LayersKernelParams& params, int head) {
+  return SmemAddress(params.shared.queries.At(DynamicSmem())) +
+         head * WgmmaKeys<kLayersHeadDim>::kQueryBytes;
+}
+
+// A warp's view of the stages of buffers: as RingReader.
+class BufferReader {
+ public:
+  static constexpr bool kOfGroup = false;
+
+  __device__ __forceinline__ explicit BufferReader(const LayersKernelParams& params)
+      : memory_(params.shared.buffer_stages.offset), barriers_(LayersBarriers::Of(params)) {}
+
+  __device__ __forceinline__ int Take() {
+    const int stage = next_;
+    MbarrierWait(&barriers_.buffers_full[stage], parity_);
+    __syncwarp();
+    if (++next_ == kBufferStages) {
+      next_ = 0;
+      parity_ ^= 1;
+    }
+    return stage;
+  }
+  __device__ __forceinline__ void Release(int stage) const {
+    __syncwarp();
+    if (LaneIndex() == 0) MbarrierArrive(&barriers_.buffers_empty[stage]);
+  }
+  __device__ __forceinline__ uint32_t Address(int stage) const {
+    return SmemAddress(DynamicSmem()) + memory_ + stage * BufferStage<kLayersHeadDim>::kBytes;
+  }
+
+ private:
+  const int memory_;
+  LayersBarriers& barriers_;
+  int next_ = 0;
+  uint32_t parity_ = 0;
+};
+
+// Copies the buffers of all layers to the stages: of each head all splits, of each split all
+// chunks, of each chunk K, then V. A chunk to which this step adds no position may come before the
+// layer's K and V are stored. Called by one thread.
+__device__ __forceinline__ void FillBuffers(const LayersKernelParams& params, const Tile& tile) {
+  using Stage = BufferStage<kLayersHeadDim>;
+  auto& barriers = LayersBarriers::Of(params);
+  // Else nobody would keep this thread from falling behind, and only parities of phases are
+  // observable.
+  if (TileBuffers(tile, LayersShape(), 0, 0).positions == 0) return;
+  const int old_positions = tile.append_position < 0 ? tile.buffer_capacity : tile.append_position;
+  int next = 0;
+  uint32_t parity = 1;
+#pragma unroll 1
+  for (int layer = 0; layer < params.layers; ++layer) {
+    bool is_ready = false;
+#pragma unroll 1
+    for (int head = 0; head < kConsumerWarpgroups; ++head) {
+      const TileBuffers buffers(tile, LayersShape(), layer, head);
+#pragma unroll 1
+      for (int split = 0; split < kMaxBufferSplits; ++split) {
+#pragma unroll 1
+        for (int first = split * kBufferChunk; first < buffers.positions;
+             first += kMaxBufferSplits * kBufferChunk) {
+          if (!is_ready && first + kBufferChunk > old_positions) {
+            MbarrierWait(&barriers.q_ready, layer & 1);
+            is_ready = true;
+          }
+#pragma unroll 1
+          for (int values = 0; values < 2; ++values) {
+            MbarrierWait(&barriers.buffers_empty[next], parity);
+            MbarrierArriveExpectTx(&barriers.buffers_full[next],
+                                   Stage::kPositions * buffers.row_bytes);
+            char* const to =
+                DynamicSmem() + params.shared.buffer_stages.offset + next * Stage::kBytes;
+#pragma unroll 1
+            for (int i = 0; i < Stage::kPositions; ++i) {
+              CpAsyncBulk(to + i * Stage::kPositionBytes, buffers.At(first + i, values != 0),
+                          buffers.row_bytes, &barriers.buffers_full[next]);
+            }
+            if (++next == kBufferStages) {
+              next = 0;
+              parity ^= 1;
+            }
+          }
+        }
+      }
+    }
+    // Phases of q_ready must not be skipped.
+    if (!is_ready) MbarrierWait(&barriers.q_ready, layer & 1);
+  }
+}
+
+// The warpgroup that attends to the buffers, while the others attend to the context: each warp with
+// the rows of its group, in both heads.
+__device__ __forceinline__ void AttendToBuffers(const LayersKernelParams& params,
+                                                const Tile& tile) {
+  auto& barriers = LayersBarriers::Of(params);
+  const int group = WarpIndex() % kWarpgroupWarps;
+  const int positions = TileBuffers(tile, LayersShape(), 0, 0).positions;
+  const int splits = min(kMaxBufferSplits, static_cast<int>(CeilDiv(positions, kBufferChunk)));
+  BufferReader reader(params);
+#pragma unroll 1
+  for (int layer = 0; layer < params.layers; ++layer) {
+    MbarrierWait(&barriers.q_ready, layer & 1);
+#pragma unroll 1
+    for (int head = 0; head < kConsumerWarpgroups; ++head) {
+      const SharedQueries<kLayersHeadDim> q = {QueriesOf(params, head), group};
+      const BufferSplit<kLayersHeadDim, BufferReader, SharedQueries<kLayersHeadDim>> rows(tile,
+                                                                                          group, q);
+      BufferState combined = BufferStateOf(params, head);
+#pragma unroll 1
+      for (int split = 0; split < splits; ++split) {
+        RowState<kLayersHeadDim> state;
+        rows.Attend(positions, split, group < tile.groups, reader, state);
+        if (split > 0) {
+          combined.Combine(state);
+        } else {
+          combined.Store(state);
+        }
+      }
+    }
+    __syncwarp();
+    if (LaneIndex() == 0) MbarrierArrive(&barriers.buffers_done);
+  }
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_LAYERS_BUFFERS_SM90_CUH_

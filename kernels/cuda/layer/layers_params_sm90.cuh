@@ -1,0 +1,71 @@
+// The parameters of LayersKernel (compute capability 9.0), and its barriers.
+#ifndef CHORALE_KERNELS_CUDA_LAYER_LAYERS_PARAMS_SM90_CUH_
+#define CHORALE_KERNELS_CUDA_LAYER_LAYERS_PARAMS_SM90_CUH_
+
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layer/layers.h"
+#include "kernels/cuda/layer/smem_layers_sm90.h"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/model_shape.h"
+#include "kernels/cuda/ptx/mbarrier.cuh"
+#include "kernels/cuda/ptx/smem.cuh"
+
+namespace chorale::kernels::cuda {
+
+// The sizes of a model that the kernel supports, but Dff.
+constexpr ModelShape LayersShape() {
+  return {.width = 128, .heads = 2, .kv_heads = 2, .head_dim = kLayersHeadDim};
+}
+
+struct LayersKernelParams {
+  LayerParams layer;  // of every layer: without weights and attention
+  LayersSmem shared;
+  int32_t layers;
+  FusedLayer weights[kMostFusedLayers];
+};
+
+// Barriers in shared memory. Phases count layers, unless stated.
+struct LayersBarriers {
+  Mbarrier full[kConsumerWarpgroups][kUnits];  // phases count rounds of the ring
+  Mbarrier empty[kConsumerWarpgroups][kUnits];
+  Mbarrier voted[kConsumerWarpgroups];  // whether a warpgroup takes its keys again
+  Mbarrier q_ready;                     // q, K and V of all rows are stored
+  Mbarrier buffers_done;                // the states of all buffers are stored
+  Mbarrier vectors_full[kVectorSlots];  // phases count uses of a slot
+  Mbarrier vectors_empty[kVectorSlots];
+  Mbarrier buffers_full[kBufferStages];  // phases count rounds
+  Mbarrier buffers_empty[kBufferStages];
+  uint32_t votes[kConsumerWarpgroups][kWarpgroupWarps];
+
+  __device__ __forceinline__ static LayersBarriers& Of(const LayersKernelParams& params) {
+    return *reinterpret_cast<LayersBarriers*>(params.shared.barriers.At(DynamicSmem()));
+  }
+  __device__ __forceinline__ void Init() {
+    for (int h = 0; h < kConsumerWarpgroups; ++h) {
+      for (int i = 0; i < kUnits; ++i) {
+        MbarrierInit(&full[h][i], 1);
+        MbarrierInit(&empty[h][i], kWarpgroupWarps);
+      }
+      MbarrierInit(&voted[h], kWarpgroupWarps);
+    }
+    MbarrierInit(&q_ready, kConsumerWarps);
+    MbarrierInit(&buffers_done, kWarpgroupWarps);
+    for (int i = 0; i < kBufferStages; ++i) {
+      MbarrierInit(&buffers_full[i], 1);
+      MbarrierInit(&buffers_empty[i], kWarpgroupWarps);
+    }
+    for (int i = 0; i < kVectorSlots; ++i) {
+      MbarrierInit(&vectors_full[i], 1);
+      MbarrierInit(&vectors_empty[i], kConsumerWarps);
+    }
+  }
+};
+static_assert(sizeof(LayersBarriers) <= kLayersBarriersBytes);
+
+__device__ __forceinline__ char* UnitAt(const LayersKernelParams& params, int warpgroup, int unit) {
+  return params.shared.ring.At(DynamicSmem()) + (warpgroup * kUnits + unit) * kUnitBytes;
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_LAYERS_PARAMS_SM90_CUH_

@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/cuda/attention/buffer_split.cuh"
+#include "kernels/cuda/layer/layers.h"
+#include "kernels/cuda/layer/layers_buffers_sm90.cuh"
+#include "kernels/cuda/layer/layers_params_sm90.cuh"
+#include "kernels/cuda/layer/layers_sm90.cuh"
+#include "kernels/cuda/layer/layers_units_sm90.cuh"
+#include "kernels/cuda/layer/smem_layers_sm90.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/grid_dependency.cuh"
+#include "kernels/cuda/ptx/registers.cuh"
+#include "kernels/cuda/ptx/smem.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+#include "kernels/cuda/runtime/kernel_registry.h"
+#include "kernels/cuda/runtime/launch.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+constexpr int kThreads = (kConsumerWarpgroups + 2) * kWarpgroupThreads;
+// All together 512, as many as a multiprocessor has for each thread of a warpgroup.
+[[maybe_unused]] constexpr int kConsumerRegisters = 192;
+[[maybe_unused]] constexpr int kBufferRegisters = 104;
+[[maybe_unused]] constexpr int kProducerRegisters = 24;
+
+// Grid: x tiles. Two warpgroups attend to the context, a head each, and compute all products with
+// weights, half of the outputs each. Another one attends to the buffers, while they attend to the
+// context. Each thread that copies something for them is in a warp of its own.
+//
+// Before GridDepWait the kernel reads weights alone.
+//
+// -inf: as in WgmmaAttentionKernel and MmaLayerKernel.
+__global__ void __launch_bounds__(kThreads, 1)
+    LayersKernel(const __grid_constant__ LayersKernelParams params) {
+  GridDepLaunch();
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  const auto tile_index = static_cast<int>(blockIdx.x);
+  if (threadIdx.x == 0) LayersBarriers::Of(params).Init();
+  __syncthreads();
+  const int warpgroup = WarpgroupIndex();
+  const int warp = WarpIndex() % kWarpgroupWarps;
+  constexpr int kProducers = kConsumerWarpgroups + 1;
+  UnitFiller filler(params, warp % kConsumerWarpgroups);
+  const bool fills = warpgroup == kProducers && warp < kConsumerWarpgroups && LaneIndex() == 0;
+  if (fills) filler.FillFirst();
+  GridDepWait();
+  Tile& tile = *params.shared.tile_copy.At(DynamicSmem());
+  constexpr int kWords = sizeof(Tile) / 4;
+  static_assert(kWords <= kWarpSize);
+  if (threadIdx.x < kWords) {
+    const auto* from = reinterpret_cast<const uint32_t*>(params.layer.tiles + tile_index);
+    reinterpret_cast<uint32_t*>(&tile)[threadIdx.x] = LoadCg<uint32_t>(from + threadIdx.x);
+  }
+  __syncthreads();
+  if (tile.groups == 0) {
+    if (fills) filler.WaitForFirst();
+    return;
+  }
+  if (warpgroup == kProducers) {
+    RegDealloc<kProducerRegisters>();
+    if (LaneIndex() != 0) return;
+    if (warp < kConsumerWarpgroups) {
+      filler.Run(tile);
+    } else if (warp == kConsumerWarpgroups) {
+      FillVectors(params);
+    } else {
+      FillBuffers(params, tile);
+    }
+  } else if (warpgroup == kConsumerWarpgroups) {
+    RegDealloc<kBufferRegisters>();
+    AttendToBuffers(params, tile);
+  } else {
+    RegAlloc<kConsumerRegisters>();
+    LayersConsumer(params, tile, tile_index).Run();
+  }
+#else
+  GridDepWait();
+#endif
+}
+
+constexpr LayersSmem SmemOf(const ModelShape& shape) {
+  return LayersSmemOf(shape, BufferStage<kLayersHeadDim>::kBytes, BufferState::kMlBytes);
+}
+
+}  // namespace
+
+ErrorCode LoadLayersKernel(int shared_bytes) { return LoadKernel(&LayersKernel, shared_bytes); }
+
+bool HasLayersKernel(const ModelShape& shape, int layers, int shared_bytes) {
+  return shape.width == 128 && shape.heads == 2 && shape.kv_heads == 2 &&
+         shape.head_dim == kLayersHeadDim && shape.hidden > 128 && shape.hidden <= 256 &&
+         layers <= kMostFusedLayers && SmemOf(shape).bytes <= shared_bytes;
+}
+
+ErrorCode LaunchLayers(const LayersParams& params, Stream stream) {
+  assert(HasLayersKernel(params.shape, params.layers, SmemOf(params.shape).bytes));
+  LayersKernelParams kernel_params = {};
+  kernel_params.layer.tiles = params.tiles;
+  kernel_params.layer.x = params.x;
+  kernel_params.layer.tile_count = params.tile_count;
+  kernel_params.layer.shape = params.shape;
+  kernel_params.layer.epsilon = params.epsilon;
+  kernel_params.shared = SmemOf(params.shape);
+  kernel_params.layers = params.layers;
+  std::copy_n(params.weights, params.layers, kernel_params.weights);
+  const LaunchShape shape = {
+      .blocks_x = params.tile_count,
+      .threads = kThreads,
+      .shared_bytes = kernel_params.shared.bytes,
+  };
+  return Launch(&LayersKernel, shape, stream, kernel_params);
+}
+
+}  // namespace chorale::kernels::cuda

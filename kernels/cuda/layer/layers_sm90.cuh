@@ -1,0 +1,150 @@
+// The warpgroups of LayersKernel that compute (compute capability 9.0).
+#ifndef CHORALE_KERNELS_CUDA_LAYER_LAYERS_SM90_CUH_
+#define CHORALE_KERNELS_CUDA_LAYER_LAYERS_SM90_CUH_
+
+#include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/attention/wgmma_keys.cuh"
+#include "kernels/cuda/layer/head_attention_sm90.cuh"
+#include "kernels/cuda/layer/layer_tile_sm90.cuh"
+#include "kernels/cuda/layer/layers_buffers_sm90.cuh"
+#include "kernels/cuda/layer/layers_params_sm90.cuh"
+#include "kernels/cuda/layer/layers_units_sm90.cuh"
+#include "kernels/cuda/layer/smem_layers_sm90.h"
+#include "kernels/cuda/layer/tile_rows_sm90.cuh"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/cp_async.cuh"
+#include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/ptx/mbarrier.cuh"
+#include "kernels/cuda/ptx/smem.cuh"
+#include "kernels/cuda/ptx/vector_types.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+
+namespace chorale::kernels::cuda {
+
+// The warps that attend to the context and compute all products with weights. In attention, a
+// warpgroup has one head; in GEMMs, as in TileRows.
+class LayersConsumer {
+  static constexpr int kHeadDim = kLayersHeadDim;
+  using Block = TileLayerBlock<kHeadDim, UnitReader, LayersShape().width>;
+  using Rows = TileRows<kHeadDim, LayersShape().width>;
+
+ public:
+  __device__ __forceinline__ LayersConsumer(const LayersKernelParams& params, const Tile& tile,
+                                            int tile_index)
+      : params_(params),
+        tile_(tile),
+        warpgroup_(WarpgroupIndex()),
+        block_(params.layer, params.shared.tile, UnitReader(params, warpgroup_), tile, tile_index) {
+  }
+
+  __device__ __forceinline__ void Run() {
+    auto& barriers = LayersBarriers::Of(params_);
+#pragma unroll 1
+    for (int layer = -1; layer < params_.layers; ++layer) {
+      if (layer >= 0) Attend(layer);
+      block_.rows().LoadX();
+      if (layer < 0) block_.rows().FillOperand(block_.rows().x);
+      block_.rows().ShareOperand();
+      const int slot = (layer + 1) % kVectorSlots;
+      MbarrierWait(&barriers.vectors_full[slot], (layer + 1) / kVectorSlots & 1);
+      const float* const vectors =
+          params_.shared.vectors.At(DynamicSmem()) + slot * params_.shared.vectors_size;
+      const bool has_pre = layer + 1 < params_.layers;
+      block_.Compute(layer >= 0, has_pre, vectors, vectors + params_.shared.post_vectors_size,
+                     [&](int tile, const auto& qkv) { StoreQkv(layer + 1, tile, qkv); });
+      FenceProxyAsync();        // q, which wgmma reads
+      FenceProxyAsyncGlobal();  // K and V, which bulk copies read
+      __syncwarp();
+      if (LaneIndex() == 0) {
+        MbarrierArrive(&barriers.vectors_empty[slot]);
+        if (has_pre) MbarrierArrive(&barriers.q_ready);
+      }
+    }
+  }
+
+ private:
+  static constexpr int kAllBarrier = kWarpgroupWarps + 1;  // after those of TileRows::Sync
+  __device__ __forceinline__ void SyncAll() const {
+    NamedBarrierSync<kConsumerWarps * kWarpSize>(kAllBarrier);
+  }
+
+  __device__ __forceinline__ void StoreQkv(int layer, int weight_tile,
+                                           const typename Rows::Elements& qkv) {
+    if (weight_tile == 0) {
+      SyncAll();  // the MLP of other warps has read `hidden`
+      uint16_t* const queries = params_.shared.queries.At(DynamicSmem());
+      block_.rows().ForPieces(qkv, [&](int half, int column, const Words4& words) {
+        StoreAs<Words4>(queries + warpgroup_ * (kTileRows * kHeadDim) +
+                            KeyBlockKeyAt(block_.rows().RowOf(half), column % kHeadDim, kHeadDim),
+                        words);
+      });
+      return;
+    }
+    // The rows g + 8 are buffer tokens; a warpgroup has the columns of its head.
+    const int path = WarpIndex() % kWarpgroupWarps * kGroupPaths + LaneIndex() / 4;
+    if (tile_.append_position < 0 || path >= tile_.groups * kGroupPaths) return;
+    uint16_t* to = tile_.buffer +
+                   layer * BufferLayerSize(tile_.buffer_capacity, tile_.buffer_paths,
+                                           kConsumerWarpgroups, kHeadDim) +
+                   BufferKeyAt(warpgroup_, tile_.append_position, path, tile_.buffer_capacity,
+                               tile_.buffer_paths, kHeadDim);
+    if (weight_tile == 2) to += tile_.buffer_paths * kHeadDim;
+    block_.rows().ForPieces(qkv, [&](int half, int column, const Words4& words) {
+      if (half == 1) StoreAs<Words4>(to + column % kHeadDim, words);
+    });
+  }
+
+  // The warpgroup's half of the operand becomes attention.
+  __device__ __forceinline__ void Attend(int layer) {
+    auto& barriers = LayersBarriers::Of(params_);
+    const int warp = WarpIndex() % kWarpgroupWarps;
+    MbarrierWait(&barriers.q_ready, layer & 1);
+    HeadAttention attention(block_.ring(), QueriesOf(params_, warpgroup_), tile_.context_rows);
+    const bool needs = attention.PlainSweep() && warp < tile_.groups;
+    const uint32_t lanes = __ballot_sync(kAllLanes, needs);
+    if (LaneIndex() == 0) {
+      barriers.votes[warpgroup_][warp] = lanes;
+      MbarrierArrive(&barriers.voted[warpgroup_]);
+    }
+    MbarrierWait(&barriers.voted[warpgroup_], layer & 1);
+    uint32_t votes = 0;
+#pragma unroll
+    for (int i = 0; i < kWarpgroupWarps; ++i) votes |= barriers.votes[warpgroup_][i];
+    if (votes != 0) {
+      // The weights that were sent already come again after the keys.
+      for (int i = 0; i < kUnits; ++i) block_.ring().Release(block_.ring().Take());
+      attention.ShiftedSweep();
+    }
+    MbarrierWait(&barriers.buffers_done, layer & 1);
+    RowState<kHeadDim>& state = attention.combined;
+    if (TileBuffers(tile_, LayersShape(), layer, 0).positions > 0) {
+      RowState<kHeadDim> of_buffers;
+      BufferStateOf(params_, warpgroup_).Load(of_buffers);
+      state.Combine(of_buffers);
+    }
+    uint32_t words[AttentionTraits<kHeadDim>::kColumns][2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float divisor = state.l[half] > 0 ? Rcp(state.l[half]) : 0.0f;
+#pragma unroll
+      for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {
+        words[n][half] =
+            PackBf16(state.o[n][2 * half] * divisor, state.o[n][2 * half + 1] * divisor);
+      }
+    }
+    block_.rows().FillOperandFromSums(words);
+    SyncAll();  // all warps have read the states of the buffers
+  }
+
+  const LayersKernelParams& params_;
+  const Tile& tile_;
+  const int warpgroup_;
+  Block block_;
+};
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_LAYERS_SM90_CUH_

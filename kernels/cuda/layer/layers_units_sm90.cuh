@@ -1,0 +1,192 @@
+// The units of LayersKernel: keys and weights on their way to the warpgroups that compute; and the
+// vectors of layers.
+#ifndef CHORALE_KERNELS_CUDA_LAYER_LAYERS_UNITS_SM90_CUH_
+#define CHORALE_KERNELS_CUDA_LAYER_LAYERS_UNITS_SM90_CUH_
+
+#include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layer/layer_gemm.h"
+#include "kernels/cuda/layer/layers_params_sm90.cuh"
+#include "kernels/cuda/layer/smem_layers_sm90.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/ptx/cp_async.cuh"
+#include "kernels/cuda/ptx/mbarrier.cuh"
+#include "kernels/cuda/ptx/smem.cuh"
+#include "kernels/cuda/ptx/warp.cuh"
+
+namespace chorale::kernels::cuda {
+
+// A warp's view of its warpgroup's units. All lanes call it together, and take and release every
+// unit.
+class UnitReader {
+ public:
+  struct Weights {
+    int first;
+    int second;
+  };
+
+  __device__ __forceinline__ UnitReader(const LayersKernelParams& params, int warpgroup)
+      : memory_(SmemAddress(UnitAt(params, warpgroup, 0))),
+        full_(LayersBarriers::Of(params).full[warpgroup]),
+        empty_(LayersBarriers::Of(params).empty[warpgroup]) {}
+
+  __device__ __forceinline__ int Take() {
+    const int unit = next_;
+    MbarrierWait(full_ + unit, parity_);
+    __syncwarp();
+    if (++next_ == kUnits) {
+      next_ = 0;
+      parity_ ^= 1;
+    }
+    return unit;
+  }
+  __device__ __forceinline__ void Release(int unit) const {
+    __syncwarp();
+    if (LaneIndex() == 0) MbarrierArrive(empty_ + unit);
+  }
+  __device__ __forceinline__ uint32_t Address(int unit) const {
+    return memory_ + unit * kUnitBytes;
+  }
+
+  __device__ __forceinline__ Weights NextWeights() {
+    const int first = Take();
+    return {first, Take()};
+  }
+  __device__ __forceinline__ uint32_t Half(const Weights& weights, int half) const {
+    return Address(half == 0 ? weights.first : weights.second);
+  }
+  __device__ __forceinline__ void ReleaseWeights(const Weights& weights) const {
+    Release(weights.first);
+    Release(weights.second);
+  }
+
+ private:
+  const uint32_t memory_;
+  Mbarrier* const full_;
+  Mbarrier* const empty_;
+  int next_ = 0;
+  uint32_t parity_ = 0;
+};
+
+// The thread that fills the units of a warpgroup. Of each layer: the keys of the warpgroup's head,
+// in the order K0, K1, V0, K2, V1, ... in which they are used, then its weights. Once the units of
+// the weights that follow are in flight, it waits for the vote, after which it may have to send
+// everything since the keys again.
+class UnitFiller {
+ public:
+  __device__ __forceinline__ UnitFiller(const LayersKernelParams& params, int warpgroup)
+      : params_(params),
+        warpgroup_(warpgroup),
+        memory_(UnitAt(params, warpgroup, 0)),
+        full_(LayersBarriers::Of(params).full[warpgroup]),
+        empty_(LayersBarriers::Of(params).empty[warpgroup]) {}
+
+  // Before GridDepWait: the first weights.
+  __device__ __forceinline__ void FillFirst() { FillWeights(-1, 0, kUnits); }
+  __device__ __forceinline__ void WaitForFirst() const {
+    for (int i = 0; i < kUnits; ++i) MbarrierWait(full_ + i, 0);
+  }
+
+  __device__ __forceinline__ void Run(const Tile& tile) {
+    auto& barriers = LayersBarriers::Of(params_);
+    FillWeights(-1, kUnits, UnitsOf(-1));
+    uint32_t parity = 0;
+#pragma unroll 1
+    for (int layer = 0; layer < params_.layers; ++layer) {
+      FillKeys(tile, layer);
+      FillWeights(layer, 0, kUnits);
+      MbarrierWait(&barriers.voted[warpgroup_], parity);
+      parity ^= 1;
+      uint32_t votes = 0;
+      for (int i = 0; i < kWarpgroupWarps; ++i) votes |= barriers.votes[warpgroup_][i];
+      if (votes != 0) {
+        FillKeys(tile, layer);
+        FillWeights(layer, 0, kUnits);
+      }
+      FillWeights(layer, kUnits, UnitsOf(layer));
+    }
+  }
+
+ private:
+  // Units of post-attention of a layer and pre-attention of the next one.
+  __device__ __forceinline__ int PostUnits(int layer) const {
+    return layer < 0 ? 0 : 2 * static_cast<int>(PostAttentionTiles(params_.layer.shape));
+  }
+  __device__ __forceinline__ int UnitsOf(int layer) const {
+    const int pre = layer + 1 == params_.layers
+                        ? 0
+                        : 2 * static_cast<int>(PreAttentionTiles(params_.layer.shape));
+    return PostUnits(layer) + pre;
+  }
+  __device__ __forceinline__ void FillWeights(int layer, int begin, int end) {
+    const int post = PostUnits(layer);
+#pragma unroll 1
+    for (int i = begin; i < end; ++i) {
+      const bool is_post = i < post;
+      const int unit = is_post ? i : i - post;
+      const auto* tiles =
+          reinterpret_cast<const char*>(is_post ? params_.weights[max(layer, 0)].post_tiles
+                                                : params_.weights[layer + 1].pre_tiles);
+      Fill(tiles + (unit / 2 * kConsumerWarpgroups + warpgroup_) * kStageBytes +
+           unit % 2 * kUnitBytes);
+    }
+  }
+  __device__ __forceinline__ void FillKeys(const Tile& tile, int layer) {
+    const auto* head = reinterpret_cast<const char*>(
+        tile.context + ContextKeyBlockAt(layer, warpgroup_, /*key_block=*/0, tile.context_rows,
+                                         kConsumerWarpgroups, kLayersHeadDim));
+    const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
+    if (key_blocks == 0) return;
+    Fill(head);
+#pragma unroll 1
+    for (int i = 0; i < key_blocks; ++i) {
+      if (i + 1 < key_blocks) Fill(head + (i + 1) * (2 * kUnitBytes));
+      Fill(head + i * (2 * kUnitBytes) + kUnitBytes);
+    }
+  }
+  __device__ __forceinline__ void Fill(const char* from) {
+    MbarrierWait(empty_ + next_, parity_ ^ 1);
+    MbarrierArriveExpectTx(full_ + next_, kUnitBytes);
+    CpAsyncBulk(memory_ + next_ * kUnitBytes, from, kUnitBytes, full_ + next_);
+    if (++next_ == kUnits) {
+      next_ = 0;
+      parity_ ^= 1;
+    }
+  }
+
+  const LayersKernelParams& params_;
+  const int warpgroup_;
+  char* const memory_;
+  Mbarrier* const full_;
+  Mbarrier* const empty_;
+  int next_ = 0;
+  uint32_t parity_ = 0;
+};
+
+// Copies the vectors of each layer. Called by one thread.
+__device__ __forceinline__ void FillVectors(const LayersKernelParams& params) {
+  auto& barriers = LayersBarriers::Of(params);
+  const ModelShape& shape = params.layer.shape;
+  const int post_bytes = 4 * PostAttentionVectorsSize(shape);
+  const int pre_bytes = 4 * PreAttentionVectorsSize(shape);
+#pragma unroll 1
+  for (int layer = -1; layer < params.layers; ++layer) {
+    const int slot = (layer + 1) % kVectorSlots;
+    const uint32_t parity = (layer + 1) / kVectorSlots & 1;
+    char* const to = reinterpret_cast<char*>(params.shared.vectors.At(DynamicSmem()) +
+                                             slot * params.shared.vectors_size);
+    Mbarrier* const full = &barriers.vectors_full[slot];
+    const bool has_post = layer >= 0;
+    const bool has_pre = layer + 1 < params.layers;
+    MbarrierWait(&barriers.vectors_empty[slot], parity ^ 1);
+    MbarrierArriveExpectTx(full, (has_post ? post_bytes : 0) + (has_pre ? pre_bytes : 0));
+    if (has_post) CpAsyncBulk(to, params.weights[layer].post_vectors, post_bytes, full);
+    if (has_pre) {
+      CpAsyncBulk(to + post_bytes, params.weights[layer + 1].pre_vectors, pre_bytes, full);
+    }
+  }
+}
+
+}  // namespace chorale::kernels::cuda
+
+#endif  // CHORALE_KERNELS_CUDA_LAYER_LAYERS_UNITS_SM90_CUH_

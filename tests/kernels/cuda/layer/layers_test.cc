@@ -1,0 +1,99 @@
+// All layers in one kernel: the bits of the kernels of single layers, which have tests of their
+// own.
+#include "kernels/cuda/layer/layers.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/model_shape.h"
+#include "tests/kernels/cuda/device_test.h"
+#include "tests/kernels/cuda/small_decode.h"
+
+namespace chorale::kernels::cuda {
+namespace {
+
+constexpr int kSharedBytes = 227 * 1024;
+
+SmallModel ModelOf(int layers, int query_rows, float deviation = 1, int hidden = 256) {
+  return {.layers = layers,
+          .query_rows = query_rows,
+          .deviation = deviation,
+          .shape = {.width = 128,
+                    .heads = 2,
+                    .kv_heads = 2,
+                    .head_dim = 64,
+                    .hidden = hidden,
+                    .components = 3}};
+}
+
+class LayersTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    if (properties_.compute_major != kWgmmaComputeMajor) GTEST_SKIP() << "there is no wgmma";
+  }
+
+  void ExpectSameBits(const SmallModel& model, const std::vector<SmallTile>& tiles) {
+    ASSERT_TRUE(HasLayersKernel(model.shape, model.layers, properties_.shared_bytes_per_block));
+    SmallDecode decode(model, tiles, properties_);
+    const SmallDecode::Result expected = decode.Run(KvSplit::kSingle, 16, stream_);
+    const int times = LinkedDevice() == DeviceKind::kEmulator ? 1 : 50;
+    for (int i = 0; i < times; ++i) {
+      ASSERT_TRUE(decode.RunAllLayers(stream_) == expected) << "time " << i;
+    }
+  }
+};
+
+// The second tile has idle warps from the start, and is idle before the first one is done.
+TEST_F(LayersTest, SameBitsAsLayerByLayer) {
+  ExpectSameBits(
+      ModelOf(3, 4),
+      {{}, {.context_rows = 300, .paths = 9, .steps = 2, .in_order = false, .drawn = false}});
+}
+
+// One key, one key block, an odd number of key blocks, and several splits.
+TEST_F(LayersTest, ContextsOfEverySize) {
+  ExpectSameBits(ModelOf(2, 2), {{.context_rows = 1, .paths = 3},
+                                 {.context_rows = 64, .paths = 8},
+                                 {.context_rows = 190, .paths = 20},
+                                 {.context_rows = 600, .paths = 32}});
+}
+
+// Buffers of several chunks, in two splits.
+TEST_F(LayersTest, LongBuffers) {
+  ExpectSameBits(ModelOf(2, 18), {{.context_rows = 70, .paths = 12, .steps = 18}});
+}
+
+// Most rows need the shifted sweep, for which keys come a second time.
+TEST_F(LayersTest, ScoresFarFromZero) {
+  ExpectSameBits(ModelOf(2, 3, /*deviation=*/20),
+                 {{.context_rows = 700, .paths = 11}, {.context_rows = 130, .paths = 25}});
+}
+
+TEST_F(LayersTest, OneLayerAndANarrowMlp) {
+  ExpectSameBits(ModelOf(1, 3, /*deviation=*/1, /*hidden=*/160), {{.paths = 17}});
+}
+
+TEST(HasLayersKernelTest, OneShape) {
+  const ModelShape shape = ModelOf(1, 1).shape;
+  EXPECT_TRUE(HasLayersKernel(shape, kMostFusedLayers, kSharedBytes));
+  EXPECT_FALSE(HasLayersKernel(shape, kMostFusedLayers + 1, kSharedBytes));
+  EXPECT_FALSE(HasLayersKernel(shape, 12, 160 * 1024));
+  const auto has = [&](auto change) {
+    ModelShape other = shape;
+    change(other);
+    return HasLayersKernel(other, 12, kSharedBytes);
+  };
+  EXPECT_FALSE(has([](ModelShape& s) { s.width = 120; }));
+  EXPECT_FALSE(has([](ModelShape& s) { s.heads = s.kv_heads = 4, s.head_dim = 32; }));
+  EXPECT_FALSE(has([](ModelShape& s) { s.kv_heads = 1; }));
+  EXPECT_FALSE(has([](ModelShape& s) { s.hidden = 128; }));
+  EXPECT_FALSE(has([](ModelShape& s) { s.hidden = 264; }));
+}
+
+}  // namespace
+}  // namespace chorale::kernels::cuda
