@@ -35,7 +35,6 @@ LONGER = {
     'tests/engine/engine_contexts_test.cc': 410,
     'tests/engine/fake_backend.cc': 470,
     'tests/engine/store/context_store_contract.cc': 416,
-    'tests/kernels/cuda/head/head_test.cc': 447,
     'tests/models/research/training/prior_test.py': 492,
     'tests/run.sh': 686,
     'tests/server/app/program_test.cc': 662,

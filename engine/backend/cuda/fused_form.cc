@@ -52,12 +52,15 @@ void AddLayer(const LayerWeights& weights, const ModelConfig& config, const Kern
 
 void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& blob,
              kernels::cuda::HeadWeights& head) {
+  const kernels::cuda::Matrix w1 = {weights.w1, config.d_ff, config.d_model};
+  const kernels::cuda::Matrix w2 = {weights.w2, 3 * config.num_components, config.d_ff};
+  head.scales =
+      kernels::cuda::HeadScalesOf(weights.norm.gamma, weights.norm.beta, w1, weights.b1, w2);
   blob.Add(weights.norm.gamma, &head.gamma);
   blob.Add(weights.norm.beta, &head.beta);
-  blob.Add(kernels::cuda::PackHeadMap({weights.w1, config.d_ff, config.d_model}), &head.w1);
+  blob.Add(kernels::cuda::PackHeadMap(w1, head.scales.w1), &head.w1);
   blob.Add(weights.b1, &head.b1);
-  blob.Add(kernels::cuda::PackHeadMap({weights.w2, 3 * config.num_components, config.d_ff}),
-           &head.w2);
+  blob.Add(kernels::cuda::PackHeadMap(w2, head.scales.w2), &head.w2);
   blob.Add(weights.b2, &head.b2);
   blob.Add(weights.mean_bias, &head.mean_bias);
   blob.Add(weights.std_bias, &head.std_bias);
@@ -201,7 +204,9 @@ void FusedForm::Head(const TileSet& set, float* mixtures,
                   .shape = shape_,
                   .epsilon = config_.layer_norm_eps,
                   .std_min = config_.std_min,
-                  .std_max = config_.std_max},
+                  .std_max = config_.std_max,
+                  .multiprocessors = device_.properties().multiprocessors,
+                  .shared_bytes = device_.properties().shared_bytes_per_block},
                  "the head");
 }
 

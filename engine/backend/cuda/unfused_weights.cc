@@ -83,12 +83,14 @@ UnfusedWeights::UnfusedWeights(const Model& model, const KernelShape& shape, Wei
   const HeadWeights& model_head = model.head;
   blob.Add(model_head.norm.gamma, &head.gamma);
   blob.Add(model_head.norm.beta, &head.beta);
-  blob.Add(Parts(Padded({model_head.w1, config.d_ff, d}, shape.hidden, d)), &head_parts);
+  const Matrix w1 = Padded({model_head.w1, config.d_ff, d}, shape.hidden, d);
+  blob.Add(Parts(w1), &head_parts);
   blob.Add(Padded(model_head.b1, shape.hidden), &head.b1);
   const int64_t outputs = 3 * config.num_components;
-  blob.Add(kernels::cuda::PackHeadMap(
-               Padded({model_head.w2, outputs, config.d_ff}, outputs, shape.hidden)),
-           &head.w2);
+  const Matrix w2 = Padded({model_head.w2, outputs, config.d_ff}, outputs, shape.hidden);
+  head.scales = kernels::cuda::HeadScalesOf(model_head.norm.gamma, model_head.norm.beta, w1,
+                                            model_head.b1, w2);
+  blob.Add(kernels::cuda::PackHeadMap(w2, head.scales.w2), &head.w2);
   blob.Add(model_head.b2, &head.b2);
   blob.Add(model_head.mean_bias, &head.mean_bias);
   blob.Add(model_head.std_bias, &head.std_bias);

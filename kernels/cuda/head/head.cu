@@ -1,64 +1,59 @@
 #include <cassert>
 
 #include "base/integer_math.h"
+#include "kernels/cuda/head/emit_rows.cuh"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/head/head_layout.h"
 #include "kernels/cuda/head/head_rows.cuh"
-#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
 #include "kernels/cuda/ptx/smem.cuh"
-#include "kernels/cuda/ptx/warp.cuh"
 #include "kernels/cuda/runtime/kernel_registry.h"
 #include "kernels/cuda/runtime/launch.h"
 
 namespace chorale::kernels::cuda {
 namespace {
 
-// Grid: x row sets of 8: the query rows of each group of paths, or all rows of a tile that
-// predicts. A block computes one set. There are few blocks with little arithmetic each, so memory
-// latency dominates: weights are loaded as early as registers allow.
+// Most row sets of a block, which share the weights that it reads: those of a tile of paths.
+constexpr int kMostSets = kTileGroups;
+constexpr int kBlocks = 2;  // of a multiprocessor
+
+// Grid: x blocks of kSets row sets of 8: the query rows of each group of paths, or all rows of a
+// tile that predicts. A row's result does not depend on kSets. With few blocks there is little
+// arithmetic, so memory latency dominates: weights are loaded as early as registers allow.
 //
 // -inf: the maximum of M >= 1 finite weights is finite; a log-density may be -inf and is stored as
 // such.
-__global__ void __launch_bounds__(kHeadThreads, 2)
+template <int kSets>
+__global__ void __launch_bounds__(kHeadThreads, kBlocks)
     HeadKernel(const __grid_constant__ HeadKernelParams params) {
   GridDepLaunch();
-  const HeadParams& p = params.head;
   char* const shared = DynamicSmem();
-  HeadWeightFragment fragment;
-  LoadWeightFragment(WarpTaskOf(params, 0).weight, fragment);
+  HeadWeightFragment<kSets> fragment;
+  LoadWeightFragment<kSets>(WarpTaskOf(params, 0).weight, fragment);
   __syncwarp();  // keeps the compiler from sinking these loads below the next ones
-  LoadHeadVectors(params, shared);
+  LoadHeadVectors<kSets>(params, shared);
   __syncthreads();
   GridDepWait();
-  const bool of_paths = p.paths != nullptr;
-  const int sets = of_paths ? kTileGroups : kTileRows / kHeadRows;
-  const int tile_index = blockIdx.x / sets;
-  const int set = blockIdx.x % sets;
-  const int row_of_tile = set * (of_paths ? kGroupRows : kHeadRows);
-  const int groups = LoadCg<int32_t>(&p.tiles[tile_index].groups);
-  const int warp = threadIdx.x / kWarpSize;
-  const int lane = threadIdx.x % kWarpSize;
-  const int64_t first_row = static_cast<int64_t>(tile_index) * kTileRows + row_of_tile;
-
-  // Does not wait for `groups`: rows of an idle tile are valid memory, too.
-  if (warp < kHeadRows) {
-    const float* x = p.x + (first_row + warp) * p.shape.width;
-    NormalizeHeadRow(params, x, warp, shared);
-  } else if (warp == kHeadRows && of_paths) {
-    constexpr int kWords = sizeof(PathTile) / 4;
-    static_assert(kWords <= kWarpSize);
-    const auto* from = reinterpret_cast<const uint32_t*>(p.paths + tile_index);
-    auto* to = reinterpret_cast<uint32_t*>(params.shared.paths.At(shared));
-    if (lane < kWords) to[lane] = LoadCg<uint32_t>(from + lane);
-  }
-  if (row_of_tile >= groups * kGroupRows) return;
+  const HeadRows rows = HeadRowsOfBlock<kSets>(params.head);
+  NormalizeHeadRows(params, rows, kSets, shared);
+  if (rows.in_use <= 0) return;
   __syncthreads();
-  if (warp == kHeadRows && of_paths && lane < kHeadRows) ComputeDraws(params, set, shared);
-  MultiplyHead(params, fragment, shared);
-  EmitRows(params, tile_index, set, shared);
+  MultiplyHead<kSets>(params, fragment, shared);
+  EmitRows<kSets>(params, rows, shared);
+}
+
+template <int kSets>
+ErrorCode LaunchWithSets(const HeadParams& params, int row_sets, Stream stream) {
+  const HeadKernelParams kernel_params =
+      HeadKernelParamsOf(params, HeadLayoutOf(params.shape, kSets));
+  const LaunchShape shape = {
+      .blocks_x = row_sets / kSets,
+      .threads = kHeadThreads,
+      .shared_bytes = kernel_params.shared.bytes,
+  };
+  return Launch(&HeadKernel<kSets>, shape, stream, kernel_params);
 }
 
 constexpr int kAdvanceThreads = 512;  // of a block of AdvancePositionKernel
@@ -87,20 +82,25 @@ __global__ void __launch_bounds__(kAdvanceThreads)
 }  // namespace
 
 ErrorCode LoadHeadKernels(int shared_bytes) {
-  const ErrorCode error = LoadKernel(&HeadKernel, shared_bytes);
+  ErrorCode error = LoadKernel(&HeadKernel<1>, shared_bytes);
+  if (error == 0) error = LoadKernel(&HeadKernel<2>, shared_bytes);
+  if (error == 0) error = LoadKernel(&HeadKernel<kMostSets>, shared_bytes);
   return error != 0 ? error : LoadKernel(&AdvancePositionKernel, shared_bytes);
 }
 
 ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
   assert(ValidateHead(params).ok());
-  const HeadKernelParams kernel_params = HeadKernelParamsOf(params);
-  const int sets = params.paths != nullptr ? kTileGroups : kTileRows / kHeadRows;
-  const LaunchShape shape = {
-      .blocks_x = params.tile_count * sets,
-      .threads = kHeadThreads,
-      .shared_bytes = kernel_params.shared.bytes,
-  };
-  return Launch(&HeadKernel, shape, stream, kernel_params);
+  const int row_sets =
+      params.tile_count * (params.paths != nullptr ? kTileGroups : kTileRows / kHeadRows);
+  // As few as let all blocks run at once.
+  int sets = 1;
+  while (sets < kMostSets && row_sets > sets * kBlocks * params.multiprocessors &&
+         HeadLayoutOf(params.shape, 2 * sets).bytes <= params.shared_bytes) {
+    sets *= 2;
+  }
+  if (sets == 1) return LaunchWithSets<1>(params, row_sets, stream);
+  return sets == 2 ? LaunchWithSets<2>(params, row_sets, stream)
+                   : LaunchWithSets<kMostSets>(params, row_sets, stream);
 }
 
 ErrorCode LaunchAdvancePosition(const AdvancePositionParams& params, Stream stream) {

@@ -1,5 +1,5 @@
-// What a block of the head kernel computes: 8 rows, the query rows of one group of paths or any 8
-// rows of a tile that predicts.
+// What a block of the head kernel computes: sets of 8 rows. The rows of a set are the query rows of
+// one group of paths, or any 8 rows of a tile that predicts.
 #ifndef CHORALE_KERNELS_CUDA_HEAD_HEAD_ROWS_CUH_
 #define CHORALE_KERNELS_CUDA_HEAD_HEAD_ROWS_CUH_
 
@@ -9,7 +9,10 @@
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
+#include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/gelu.cuh"
+#include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/ptx/mma.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
 #include "kernels/ops/step_draw.h"
@@ -17,10 +20,7 @@
 namespace chorale::kernels::cuda {
 
 inline constexpr int kHeadThreads = kHeadWarps * kWarpSize;
-inline constexpr int kHeadPartialSize = kHeadRows * kHeadOutputs;
-static_assert(kHeadThreads == kHeadPartialSize && kHeadRows == kGroupPaths);
-static_assert(2 * kHeadRows == kHeadWarps);
-static_assert(kHeadOutputs == 2 * kWarpSize && kHeadInputs % 4 == 0);
+static_assert(kHeadRows == kGroupPaths && 2 * kHeadRows == kHeadWarps);
 
 struct HeadKernelParams {
   HeadParams head;
@@ -28,290 +28,325 @@ struct HeadKernelParams {
   HeadMap maps[2];
 };
 
-constexpr HeadKernelParams HeadKernelParamsOf(const HeadParams& params) {
+constexpr HeadKernelParams HeadKernelParamsOf(const HeadParams& params, const HeadLayout& shared) {
   const HeadWeights& w = params.weights;
+  const HeadScales& scales = w.scales;
   return {params,
-          HeadLayoutOf(params.shape),
-          {HeadMapOf(w.w1, w.b1, params.shape.hidden, params.shape.width),
-           HeadMapOf(w.w2, w.b2, 3 * params.shape.components, params.shape.hidden)}};
+          shared,
+          {HeadMapOf(w.w1, scales.w1 * scales.z, params.shape.hidden, params.shape.width),
+           HeadMapOf(w.w2, scales.w2 * scales.hidden, 3 * params.shape.components,
+                     params.shape.hidden)}};
+}
+
+// The row sets of a block of kSets sets.
+struct HeadRows {
+  int tile_index;
+  int first_set;  // in the tile
+  int in_use;     // rows of the block that are in use, the first ones
+};
+
+template <int kSets>
+__device__ __forceinline__ HeadRows HeadRowsOfBlock(const HeadParams& p) {
+  const bool of_paths = p.paths != nullptr;
+  const int blocks = (of_paths ? kTileGroups : kTileRows / kHeadRows) / kSets;
+  HeadRows rows;
+  rows.tile_index = static_cast<int>(blockIdx.x) / blocks;
+  rows.first_set = static_cast<int>(blockIdx.x) % blocks * kSets;
+  const int groups = LoadCg<int32_t>(&p.tiles[rows.tile_index].groups);
+  rows.in_use = min(groups * (of_paths ? kGroupPaths : kGroupRows) - rows.first_set * kHeadRows,
+                    kSets * kHeadRows);
+  return rows;
 }
 
 // A warp's work in one pass over a map: one output tile, and one k-split of its inputs.
 struct HeadWarpTask {
-  const float* weight;  // the lane's first; a valid address even without work
-  int first_step;       // k-step
-  int k_steps;          // 0: no work in this pass
+  const uint16_t* weight;  // the lane's first; a valid address even without work
+  int first_step;          // k-step, counted from the first in shared memory
+  int k_steps;             // 0: no work in this pass
 };
 
-// `pass` counts on from the first map to the second.
-__device__ __forceinline__ HeadWarpTask WarpTaskOf(const HeadKernelParams& params, int pass) {
-  const int before = params.maps[0].passes;
-  const HeadMap& map = params.maps[pass < before ? 0 : 1];
-  const int first_tile = (pass < before ? pass : pass - before) << map.tile_bits;
+// The inputs of `steps` k-steps from `base` on are in shared memory.
+__device__ __forceinline__ HeadWarpTask WarpTaskOf(const HeadMap& map, int pass, int base,
+                                                   int steps) {
   const int warp = WarpIndex();
   const int split = warp >> map.tile_bits;
-  const int tile = first_tile + (warp & (map.tiles_per_pass - 1));
-  const int first = (split * map.k_steps) >> map.k_split_bits;
-  const int end = ((split + 1) * map.k_steps) >> map.k_split_bits;
-  HeadWarpTask task = {map.weight + LaneIndex() * 4, first, 0};
+  const int tile = (pass << map.tile_bits) + (warp & ((1 << map.tile_bits) - 1));
+  const int first = (split * steps) >> map.k_split_bits;
+  const int end = ((split + 1) * steps) >> map.k_split_bits;
+  HeadWarpTask task = {map.weight + LaneIndex() * 8, first, 0};
   if (tile < map.output_tiles && first < end) {
-    task.weight += (tile * map.k_steps + first) * kHeadInputs * kHeadOutputs;
+    task.weight += (tile * map.k_steps + base + first) * kHeadStepSize;
     task.k_steps = end - first;
   }
   return task;
 }
 
-// A lane's weights of one k-step: two inputs by two outputs each. All warps together have 32 KB in
-// flight, about what saturates L2; more would spill registers at two blocks a multiprocessor.
+// `pass` counts on from the first map to the second.
+__device__ __forceinline__ HeadWarpTask WarpTaskOf(const HeadKernelParams& params, int pass) {
+  const int before = params.maps[0].passes;
+  const HeadMap& map = params.maps[pass < before ? 0 : 1];
+  return WarpTaskOf(map, pass < before ? pass : pass - before, 0, map.k_steps);
+}
+
+// A lane's next weights: the operands of some mma, as roundings and rests. In a block of one set,
+// which waits for weights most of the time, they are those of a k-step; registers limit others to
+// half of it: 32 KB of a block are in flight, about what saturates L2.
+template <int kSets>
 struct HeadWeightFragment {
-  Floats4 v[kHeadInputs / 2];
+  static constexpr int kDepth = kSets == 1 ? 4 : 2;
+  Words4 v[kDepth][2];
 };
 
-__device__ __forceinline__ void LoadWeightFragment(const float* weight,
-                                                   HeadWeightFragment& fragment) {
+__device__ __forceinline__ void LoadWeights(const uint16_t* weight, Words4 (&to)[2]) {
+  to[0] = LoadAs<Words4>(weight);
+  to[1] = LoadAs<Words4>(weight + kHeadFragment / 2);
+}
+
+template <int kSets>
+__device__ __forceinline__ void LoadWeightFragment(const uint16_t* weight,
+                                                   HeadWeightFragment<kSets>& fragment) {
 #pragma unroll
-  for (int i = 0; i < kHeadInputs / 2; ++i) {
-    fragment.v[i] = LoadAs<Floats4>(weight + i * 2 * kHeadOutputs);
+  for (int i = 0; i < fragment.kDepth; ++i) {
+    LoadWeights(weight + i * kHeadFragment, fragment.v[i]);
   }
 }
 
 // Computes a warp's task on the activations `in` and stores its sums to `partials`. On entry,
 // `fragment` holds the task's first weights; on exit, the weights at `next`: each register is
-// reloaded as soon as it has been used.
-__device__ __forceinline__ void MultiplyTask(const HeadWarpTask& task, const float* next,
-                                             const float* in, HeadWeightFragment& fragment,
-                                             float* partials) {
-  const float* weight = task.weight;
-  const float* inputs = in + HeadInputsSize(task.first_step * kHeadInputs);
-  float sums[kHeadRows][2] = {};
-  if (task.k_steps == 0) LoadWeightFragment(next, fragment);
+// reloaded as soon as it has been used. Products with a rest are summed apart: an mma truncates its
+// sums, and sums of less than those of the roundings lose less.
+template <int kSets>
+__device__ __forceinline__ void MultiplyTask(const HeadWarpTask& task, const uint16_t* next,
+                                             const Words4* in, HeadWeightFragment<kSets>& fragment,
+                                             Floats4* partials) {
+  constexpr int kMmas = kHeadInputs / kHeadMmaInputs;  // of a k-step
+  constexpr int kDepth = HeadWeightFragment<kSets>::kDepth;
+  const uint16_t* weight = task.weight;
+  const Words4* inputs =
+      in + task.first_step * (kMmas * kSets * kWarpSize) + HeadQuadOfLane(LaneIndex());
+  float sums[kSets][4] = {};
+  if (task.k_steps == 0) LoadWeightFragment<kSets>(next, fragment);
 #pragma unroll 1
   for (int left = task.k_steps; left > 0; --left) {
-    weight = left > 1 ? weight + kHeadInputs * kHeadOutputs : next;
+    const uint16_t* const after = left > 1 ? weight + kHeadStepSize : next;
 #pragma unroll
-    for (int i = 0; i < kHeadInputs; i += 4) {
-      Floats4& w0 = fragment.v[i / 2];
-      Floats4& w2 = fragment.v[i / 2 + 1];
+    for (int i = 0; i < kMmas; ++i) {
+      Words4(&w)[2] = fragment.v[i % kDepth];
 #pragma unroll
-      for (int r = 0; r < kHeadRows; ++r) {
-        // Keeps the compiler from loading all rows first, for which there are no registers.
-        if (r == kHeadRows / 2) __syncwarp();
-        const Floats4 z = LoadAs<Floats4>(inputs + HeadInputAt(r, i));
+      for (int set = 0; set < kSets; ++set) {
+        const Words4 z = inputs[(i * kSets + set) * kWarpSize];
+        float rests[4] = {};
+        MmaFp16(rests, w[0].w, z.w[1], z.w[3]);
+        MmaFp16(rests, w[1].w, z.w[0], z.w[2]);
+        MmaFp16(sums[set], w[0].w, z.w[0], z.w[2]);
 #pragma unroll
-        for (int o = 0; o < 2; ++o) {
-          sums[r][o] = fmaf(z.v[0], w0.v[o], sums[r][o]);
-          sums[r][o] = fmaf(z.v[1], w0.v[2 + o], sums[r][o]);
-          sums[r][o] = fmaf(z.v[2], w2.v[o], sums[r][o]);
-          sums[r][o] = fmaf(z.v[3], w2.v[2 + o], sums[r][o]);
-        }
+        for (int k = 0; k < 4; ++k) sums[set][k] += rests[k];
       }
-      w0 = LoadAs<Floats4>(weight + i * kHeadOutputs);
-      w2 = LoadAs<Floats4>(weight + (i + 2) * kHeadOutputs);
+      const int ahead = i + kDepth;
+      LoadWeights(
+          ahead < kMmas ? weight + ahead * kHeadFragment : after + (ahead - kMmas) * kHeadFragment,
+          w);
       // Keeps the compiler from sinking these loads below the last input.
       __syncwarp();
     }
-    inputs += HeadInputsSize(kHeadInputs);
+    weight = after;
+    inputs += kMmas * kSets * kWarpSize;
   }
-  float* to = partials + WarpIndex() * kHeadPartialSize + LaneIndex() * 2;
+  Floats4* const to = partials + WarpIndex() * kSets * kWarpSize + LaneIndex();
 #pragma unroll
-  for (int r = 0; r < kHeadRows; ++r) {
-    StoreAs<Floats2>(to + r * kHeadOutputs, {sums[r][0], sums[r][1]});
+  for (int set = 0; set < kSets; ++set) {
+    to[set * kWarpSize] = {sums[set][0], sums[set][1], sums[set][2], sums[set][3]};
   }
 }
 
-// Adds up the partial sums of one pass: hidden = gelu(W1 z + b1), padded with zeros, or
-// raw = W2 hidden + b2.
-__device__ __forceinline__ void ReducePartials(const HeadKernelParams& params, int pass,
-                                               char* shared) {
-  const bool first_map = pass < params.maps[0].passes;
+// Two words of a quad: the roundings and the rests of two activations.
+__device__ __forceinline__ Words2 SplitActivations(float first, float second) {
+  const uint32_t rounded = PackFp16(first, second);
+  return {rounded, PackFp16(first - FirstFp16(rounded), second - SecondFp16(rounded))};
+}
+__device__ __forceinline__ Words4 SplitActivations(const Floats4& z) {
+  const Words2 first = SplitActivations(z.v[0], z.v[1]);
+  const Words2 second = SplitActivations(z.v[2], z.v[3]);
+  return {first.w[0], first.w[1], second.w[0], second.w[1]};
+}
+
+// Adds up the partial sums of one pass, those of an output tile and a row set by one warp: hidden =
+// gelu(W1 z + b1), or raw += W2 hidden.
+template <int kSets>
+__device__ __forceinline__ void ReducePartials(const HeadKernelParams& params, bool first_map,
+                                               int pass, char* shared) {
   const HeadMap& map = params.maps[first_map ? 0 : 1];
-  const int first_tile = (first_map ? pass : pass - params.maps[0].passes) << map.tile_bits;
-  const int row = ThreadIndex() / kHeadOutputs;
-  const float* bias = (first_map ? params.shared.b1 : params.shared.b2).At(shared);
-  const float* partials = params.shared.partials.At(shared) + ThreadIndex();
+  const int first_tile = pass << map.tile_bits;
+  const int tiles = min(1 << map.tile_bits, map.output_tiles - first_tile);
+  const int raw_stride = HeadRawStride(params.head.shape.components);
 #pragma unroll 1
-  for (int c = 0; c < map.tiles_per_pass && first_tile + c < map.output_tiles; ++c) {
-    const int output = (first_tile + c) * kHeadOutputs + ThreadIndex() % kHeadOutputs;
-    float sum = output < map.outputs ? bias[output] : 0.0f;
+  for (int i = WarpIndex(); i < tiles * kSets; i += kHeadWarps) {
+    // The lane's sums: two outputs of two rows.
+    const int output = (first_tile + i / kSets) * kHeadOutputs + LaneIndex() / 4 * 2;
+    const int row = i % kSets * kHeadRows + LaneIndex() % 4 * 2;
+    float* const raw = params.shared.raw.At(shared) + row * raw_stride + output;
+    const float* const bias = params.shared.b1.At(shared) + output;
+    Floats2 sums[2] = {LoadAs<Floats2>(first_map ? bias : raw),
+                       LoadAs<Floats2>(first_map ? bias : raw + raw_stride)};
+    const Floats4* from = params.shared.partials.At(shared) + i * kWarpSize + LaneIndex();
 #pragma unroll 4
-    for (int k = 0; k < map.k_splits; ++k)
-      sum += partials[((k << map.tile_bits) + c) * kHeadPartialSize];
-    if (!first_map) {
-      if (output < map.outputs) params.shared.raw.At(shared)[row * map.outputs + output] = sum;
-    } else if (output < params.maps[1].k_steps * kHeadInputs) {
-      params.shared.hidden.At(shared)[HeadInputAt(row, output)] =
-          output < map.outputs ? Gelu(sum) : 0.0f;
+    for (int k = 0; k < 1 << map.k_split_bits; ++k) {
+      const Floats4 partial = *from;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        sums[j % 2].v[j / 2] = fmaf(partial.v[j], map.unscale, sums[j % 2].v[j / 2]);
+      }
+      from += kSets * kWarpSize << map.tile_bits;
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (!first_map) {
+        StoreAs<Floats2>(raw + r * raw_stride, sums[r]);
+        continue;
+      }
+      const float scale = params.head.weights.scales.hidden;
+      auto* const quad = params.shared.hidden.At(shared) + HeadQuadAt(row + r, output, kSets);
+      StoreAs<Words2>(quad->w + output % 4,
+                      SplitActivations(Gelu(sums[r].v[0]) * scale, Gelu(sums[r].v[1]) * scale));
     }
   }
 }
 
 // Both maps in one loop, to keep the code small: instruction fetches cost latency, too. `fragment`
 // holds the first weights; the second map's are loaded while sums of the first are reduced.
+template <int kSets>
 __device__ __forceinline__ void MultiplyHead(const HeadKernelParams& params,
-                                             HeadWeightFragment& fragment, char* shared) {
-  const int passes = params.maps[0].passes + params.maps[1].passes;
+                                             HeadWeightFragment<kSets>& fragment, char* shared) {
+  const int before = params.maps[0].passes;
+  const int passes = before + params.maps[1].passes;
 #pragma unroll 1
   for (int pass = 0; pass < passes; ++pass) {
-    const float* in =
-        (pass < params.maps[0].passes ? params.shared.z : params.shared.hidden).At(shared);
-    MultiplyTask(WarpTaskOf(params, pass), WarpTaskOf(params, pass + 1).weight, in, fragment,
-                 params.shared.partials.At(shared));
+    const bool first_map = pass < before;
+    const Words4* in = (first_map ? params.shared.z : params.shared.hidden).At(shared);
+    MultiplyTask<kSets>(WarpTaskOf(params, pass), WarpTaskOf(params, pass + 1).weight, in, fragment,
+                        params.shared.partials.At(shared));
     __syncthreads();
-    ReducePartials(params, pass, shared);
+    ReducePartials<kSets>(params, first_map, first_map ? pass : pass - before, shared);
     __syncthreads();
   }
 }
 
-// Copies b2 and the biases of the mixture to shared memory.
+// Copies b2, to the raw outputs of all rows, and the biases of the mixture to shared memory.
+template <int kSets>
 __device__ __forceinline__ void LoadMixtureVectors(const HeadKernelParams& params, char* shared) {
   const HeadParams& p = params.head;
+  const int raw_stride = HeadRawStride(p.shape.components);
+  const int outputs = 3 * p.shape.components;
 #pragma unroll 1
-  for (int i = kHeadThreads - 1 - ThreadIndex(); i < 3 * p.shape.components; i += kHeadThreads) {
+  for (int i = kHeadThreads - 1 - ThreadIndex(); i < raw_stride; i += kHeadThreads) {
     const int array = i / p.shape.components;
     const float* biases = array == 0   ? p.weights.mean_bias
                           : array == 1 ? p.weights.std_bias
                                        : p.weights.weight_bias;
-    const float b2 = p.weights.b2[i];
-    const float bias = biases[i - array * p.shape.components];
-    params.shared.b2.At(shared)[i] = b2;
-    params.shared.biases.At(shared)[i] = bias;
+    const float b2 = i < outputs ? p.weights.b2[i] : 0.0f;
+    const float bias = i < outputs ? biases[i - array * p.shape.components] : 0.0f;
+    if (i < outputs) params.shared.biases.At(shared)[i] = bias;
+    float* const raw = params.shared.raw.At(shared) + i;
+#pragma unroll
+    for (int row = 0; row < kSets * kHeadRows; ++row) raw[row * raw_stride] = b2;
   }
 }
 
 // Copies the small vectors to shared memory. Threads start from both ends, so that no warp waits
 // for two loads.
+template <int kSets>
 __device__ __forceinline__ void LoadHeadVectors(const HeadKernelParams& params, char* shared) {
   const HeadParams& p = params.head;
+  const int padded_hidden = params.maps[0].output_tiles * kHeadOutputs;
 #pragma unroll 1
-  for (int i = ThreadIndex(); i < max(p.shape.width, p.shape.hidden); i += kHeadThreads) {
+  for (int i = ThreadIndex(); i < max(p.shape.width, padded_hidden); i += kHeadThreads) {
     const float gamma = i < p.shape.width ? p.weights.gamma[i] : 0.0f;
     const float beta = i < p.shape.width ? p.weights.beta[i] : 0.0f;
     const float b1 = i < p.shape.hidden ? p.weights.b1[i] : 0.0f;
     if (i < p.shape.width) {
       StoreAs<Floats2>(params.shared.norm.At(shared) + 2 * i, {gamma, beta});
     }
-    if (i < p.shape.hidden) params.shared.b1.At(shared)[i] = b1;
+    if (i < padded_hidden) params.shared.b1.At(shared)[i] = b1;
   }
-  LoadMixtureVectors(params, shared);
+  LoadMixtureVectors<kSets>(params, shared);
 }
 
-// z = LN(x), one warp a row, padded with zeros.
-__device__ __forceinline__ void NormalizeHeadRow(const HeadKernelParams& params, const float* x,
-                                                 int row, char* shared) {
+// Starts to copy the tile's paths, by lanes of one warp.
+__device__ __forceinline__ void CopyPaths(const HeadKernelParams& params, int tile_index,
+                                          char* shared) {
+  constexpr int kPieces = sizeof(PathTile) / sizeof(Words4);
+  static_assert(sizeof(PathTile) % sizeof(Words4) == 0 && kPieces <= kWarpSize);
+  if (LaneIndex() >= kPieces) return;
+  const auto* from = reinterpret_cast<const char*>(params.head.paths + tile_index);
+  auto* to = reinterpret_cast<char*>(params.shared.paths.At(shared));
+  CpAsync16(to + LaneIndex() * sizeof(Words4), from + LaneIndex() * sizeof(Words4));
+}
+
+// z = LN(x), one warp a row, padded with zeros. x is in z, in float32: each lane has loaded the
+// quads that it overwrites.
+__device__ __forceinline__ void NormalizeHeadRow(const HeadKernelParams& params, int row, int sets,
+                                                 char* shared) {
   const HeadParams& p = params.head;
-  const float* norm = params.shared.norm.At(shared);
-  float* z = params.shared.z.At(shared);
+  Words4* const z = params.shared.z.At(shared);
   const int padded_width = params.maps[0].k_steps * kHeadInputs;
-  constexpr int kAtOnce = 4;
-  const int lane = LaneIndex();
+  const int first = LaneIndex() * 4;
+  constexpr int kAtOnce = kWarpSize * 4;
   const float count = static_cast<float>(p.shape.width);
   float sum = 0;
 #pragma unroll 1
-  for (int first = lane; first < padded_width; first += kAtOnce * kWarpSize) {
-    float v[kAtOnce] = {};
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (first + i * kWarpSize < p.shape.width) v[i] = LoadCg<float>(x + first + i * kWarpSize);
-    }
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int c = first + i * kWarpSize;
-      if (c < padded_width) z[HeadInputAt(row, c)] = v[i];
-      sum += v[i];
-    }
+  for (int c = first; c < p.shape.width; c += kAtOnce) {
+    const Floats4 v = LoadAs<Floats4>(z + HeadQuadAt(row, c, sets));
+    sum += (v.v[0] + v.v[1]) + (v.v[2] + v.v[3]);
   }
   const float mean = SumOverLanes<kWarpSize>(sum) / count;
   float squares = 0;
 #pragma unroll 1
-  for (int first = lane; first < p.shape.width; first += kAtOnce * kWarpSize) {
+  for (int c = first; c < p.shape.width; c += kAtOnce) {
+    const Floats4 v = LoadAs<Floats4>(z + HeadQuadAt(row, c, sets));
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int c = first + i * kWarpSize;
-      const float centered = c < p.shape.width ? z[HeadInputAt(row, c)] - mean : 0.0f;
-      squares = fmaf(centered, centered, squares);
-    }
+    for (int i = 0; i < 4; ++i) squares = fmaf(v.v[i] - mean, v.v[i] - mean, squares);
   }
   const float scale = 1.0f / sqrtf(SumOverLanes<kWarpSize>(squares) / count + p.epsilon);
 #pragma unroll 1
-  for (int first = lane; first < p.shape.width; first += kAtOnce * kWarpSize) {
+  for (int c = first; c < padded_width; c += kAtOnce) {
+    Words4* const quad = z + HeadQuadAt(row, c, sets);
+    Floats4 v = {};
+    if (c < p.shape.width) {
+      v = LoadAs<Floats4>(quad);
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int c = first + i * kWarpSize;
-      if (c < p.shape.width) {
-        const Floats2 n = LoadAs<Floats2>(norm + 2 * c);
-        float& to = z[HeadInputAt(row, c)];
-        to = fmaf((to - mean) * scale, n.v[0], n.v[1]);
+      for (int i = 0; i < 4; ++i) {
+        const Floats2 n = LoadAs<Floats2>(params.shared.norm.At(shared) + 2 * (c + i));
+        v.v[i] = fmaf((v.v[i] - mean) * scale, n.v[0], n.v[1]) * p.weights.scales.z;
       }
     }
+    *quad = SplitActivations(v);
   }
 }
 
-// Index of a path's value at the tile's position in an array [positions, paths] that begins at
-// position `first`.
-__device__ __forceinline__ int64_t PathAt(const PathTile& tile, int path, int first) {
-  return static_cast<int64_t>(tile.position - first) * tile.paths + path;
-}
-
-// Draws or scores the value of one path and stores the outputs. `observed`: the value to score
-// unless the tile draws.
-__device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& mixture,
-                                         double total, const StepDraw& draw, float observed,
-                                         const PathTile& tile, int path) {
-  const float value =
-      tile.draw != 0 ? static_cast<float>(DrawValue(p, mixture, total, draw)) : observed;
-  const double log_density = LogDensity(p, mixture, value);
-  if (LaneIndex() != 0) return;
-  const int64_t emitted = PathAt(tile, path, tile.first_emitted);
-  if (tile.draw != 0) tile.values[PathAt(tile, path, 0)] = value;
-  if (tile.emitted_values != nullptr) tile.emitted_values[emitted] = value;
-  tile.emitted_densities[emitted] = log_density;
-}
-
-// Computes the mixtures of row set `set` of a tile and stores the outputs of its phase. Two warps
-// share a row: float64 is slow, and one computes weights while the other computes components.
-__device__ __forceinline__ void EmitRows(const HeadKernelParams& params, int tile_index, int set,
-                                         char* shared) {
+// Copies the rows of a block to shared memory, of which it has `sets` sets, and normalises them.
+// Rows that are not in use, and those of an idle tile, are valid memory, too.
+__device__ __forceinline__ void NormalizeHeadRows(const HeadKernelParams& params,
+                                                  const HeadRows& rows, int sets, char* shared) {
   const HeadParams& p = params.head;
-  const int row = WarpIndex() % kHeadRows;
-  const bool of_weights = WarpIndex() < kHeadRows;
   const bool of_paths = p.paths != nullptr;
-  const float* raw = params.shared.raw.At(shared) + row * 3 * p.shape.components;
-  const float* biases = params.shared.biases.At(shared);
-  const PathTile& tile = *params.shared.paths.At(shared);
-  double* arrays = params.shared.mixture.At(shared) + row * kHeadMixtureArrays * p.shape.components;
-  const RowMixture mixture = {arrays, arrays + p.shape.components, arrays + 2 * p.shape.components,
-                              arrays + 3 * p.shape.components, arrays + 4 * p.shape.components};
-  const int path = set * kGroupPaths + row;
-  const bool has_path = of_paths && path < tile.paths;
-  float observed = 0;
-  double total = 0;
-  if (of_weights) {
-    if (has_path && tile.draw == 0) observed = LoadCg<float>(tile.values + PathAt(tile, path, 0));
-    total = ComputeWeights(p, raw, biases, mixture);
-  } else {
-    ComputeComponents(p, raw, biases, mixture);
-  }
-  __syncthreads();
-  if (of_weights) {
-    if (has_path) {
-      EmitPath(p, mixture, total, params.shared.draws.At(shared)[row], observed, tile, path);
+  const float* x = p.x + static_cast<int64_t>(rows.tile_index) * kTileRows * p.shape.width;
+#pragma unroll 1
+  for (int row = WarpIndex(); row < sets * kHeadRows; row += kHeadWarps) {
+    const int set = rows.first_set + row / kHeadRows;
+    const int row_of_tile = set * (of_paths ? kGroupRows : kHeadRows) + row % kHeadRows;
+#pragma unroll 1
+    for (int c = LaneIndex() * 4; c < p.shape.width; c += kWarpSize * 4) {
+      CpAsync16(params.shared.z.At(shared) + HeadQuadAt(row, c, sets),
+                x + row_of_tile * p.shape.width + c);
     }
-  } else if (!of_paths) {
-    const int64_t to = static_cast<int64_t>(tile_index) * kTileRows + set * kHeadRows + row;
-    StoreMixture(p, mixture, p.mixtures + to * 3 * p.shape.components);
-  } else if (has_path && tile.emitted_mixtures != nullptr) {
-    const int64_t to = PathAt(tile, path, tile.first_emitted);
-    StoreMixture(p, mixture, tile.emitted_mixtures + to * 3 * p.shape.components);
   }
-}
-
-// The random numbers of a block's rows: one lane a row, by one warp while the others multiply.
-__device__ __forceinline__ void ComputeDraws(const HeadKernelParams& params, int set,
-                                             char* shared) {
-  const int lane = LaneIndex();
-  const PathTile& tile = *params.shared.paths.At(shared);
-  params.shared.draws.At(shared)[lane] = StepDrawOf(
-      tile.seed, tile.first_path + set * kGroupPaths + lane, static_cast<uint32_t>(tile.position));
+  if (of_paths && WarpIndex() == kHeadWarps - 1) CopyPaths(params, rows.tile_index, shared);
+  CpAsyncCommit();
+  CpAsyncWait<0>();
+#pragma unroll 1
+  for (int row = WarpIndex(); row < sets * kHeadRows; row += kHeadWarps) {
+    NormalizeHeadRow(params, row, sets, shared);
+  }
 }
 
 }  // namespace chorale::kernels::cuda

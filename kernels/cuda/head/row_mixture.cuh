@@ -19,47 +19,66 @@ struct RowMixture {
   double* weight;  // not normalised; later reused for the terms of a log-density
 };
 
-__device__ __forceinline__ void ComputeComponents(const HeadParams& p, const float* raw,
-                                                  const float* biases, const RowMixture& mixture) {
+__device__ __forceinline__ void ComputeComponent(const HeadParams& p, const float* raw,
+                                                 const float* biases, const RowMixture& mixture,
+                                                 int j) {
   constexpr double kHalfLogTwoPi = 0.91893853320467274178;
-#pragma unroll 1
-  for (int j = LaneIndex(); j < p.shape.components; j += kWarpSize) {
-    mixture.mean[j] = static_cast<double>(raw[3 * j]) + biases[j];
-    const double s = static_cast<double>(raw[3 * j + 1]) + biases[p.shape.components + j];
-    // Beyond 40, exp(-s) is lost against s.
-    const double softplus = s > 40 ? s : log1p(exp(s));
-    const double std = (softplus < p.std_max ? softplus : p.std_max) + p.std_min;
-    mixture.std[j] = std;
-    mixture.log_scale[j] = log(std) + kHalfLogTwoPi;
-  }
+  mixture.mean[j] = static_cast<double>(raw[3 * j]) + biases[j];
+  const double s = static_cast<double>(raw[3 * j + 1]) + biases[p.shape.components + j];
+  // Beyond 40, exp(-s) is lost against s.
+  const double softplus = s > 40 ? s : log1p(exp(s));
+  const double std = (softplus < p.std_max ? softplus : p.std_max) + p.std_min;
+  mixture.std[j] = std;
+  mixture.log_scale[j] = log(std) + kHalfLogTwoPi;
 }
 
-// Returns the sum of the weights, by which they are normalised.
-__device__ __forceinline__ double ComputeWeights(const HeadParams& p, const float* raw,
-                                                 const float* biases, const RowMixture& mixture) {
+// Sets `totals` to the sums of the weights, by which they are normalised. `first`: the raw outputs
+// of the first of kRows rows, each `stride` floats behind the one before. Several rows at once
+// overlap their latencies.
+template <int kRows>
+__device__ __forceinline__ void ComputeWeights(const HeadParams& p, const float* first, int stride,
+                                               const float* biases,
+                                               const RowMixture (&mixtures)[kRows],
+                                               double (&totals)[kRows]) {
   const int lane = LaneIndex();
-  double largest = -INFINITY;
+  double largest[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) largest[r] = -INFINITY;
 #pragma unroll 1
   for (int j = lane; j < p.shape.components; j += kWarpSize) {
-    const double w = static_cast<double>(raw[3 * j + 2]) + biases[2 * p.shape.components + j];
-    mixture.log_weight[j] = w;
-    largest = w > largest ? w : largest;
+    const float bias = biases[2 * p.shape.components + j];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const double w = static_cast<double>(first[r * stride + 3 * j + 2]) + bias;
+      mixtures[r].log_weight[j] = w;
+      largest[r] = w > largest[r] ? w : largest[r];
+    }
   }
-  largest = MaxOverLanes<kWarpSize>(largest);
-  double total = 0;
+  MaxOverLanes<kWarpSize>(largest);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) totals[r] = 0;
 #pragma unroll 1
   for (int j = lane; j < p.shape.components; j += kWarpSize) {
-    const double weight = exp(mixture.log_weight[j] - largest);
-    mixture.weight[j] = weight;
-    total += weight;
+    double weights[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) weights[r] = exp(mixtures[r].log_weight[j] - largest[r]);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      mixtures[r].weight[j] = weights[r];
+      totals[r] += weights[r];
+    }
   }
-  total = SumOverLanes<kWarpSize>(total);
-  const double log_sum = log(total);
+  SumOverLanes<kWarpSize>(totals);
+  double log_sums[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) log_sums[r] = log(totals[r]);
 #pragma unroll 1
   for (int j = lane; j < p.shape.components; j += kWarpSize) {
-    mixture.log_weight[j] = mixture.log_weight[j] - largest - log_sum;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      mixtures[r].log_weight[j] = mixtures[r].log_weight[j] - largest[r] - log_sums[r];
+    }
   }
-  return total;
 }
 
 // The sum of the weights up to component j in the order of the means.

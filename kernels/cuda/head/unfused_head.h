@@ -3,7 +3,7 @@
 //
 //   raw = W2 gelu(W1 z + b1) + b2
 //
-// in float32, then the mixture, its log-density and a draw as in head.h.
+// then the mixture, its log-density and a draw, as in head.h.
 #ifndef CHORALE_KERNELS_CUDA_HEAD_UNFUSED_HEAD_H_
 #define CHORALE_KERNELS_CUDA_HEAD_UNFUSED_HEAD_H_
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace chorale::kernels::cuda {
 
@@ -11,6 +12,23 @@ uint16_t ToBf16(float value) {
 }
 
 float FromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+uint16_t ToFp16(float value) {
+  constexpr uint32_t kInfinity = 0x7c00;
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = bits >> 16 & 0x8000u;
+  const float size = std::fabs(value);
+  uint32_t rounded = kInfinity;
+  if (std::isnan(value)) {
+    rounded = kInfinity | 0x200u;
+  } else if (size < 0x1p-14f) {
+    rounded = static_cast<uint32_t>(std::nearbyint(size * 0x1p24f));  // subnormal
+  } else if (size < 65520.0f) {
+    // The exponent's bias is 15 instead of 127.
+    rounded = ((bits & 0x7fffffffu) - (112u << 23) + 0xfffu + (bits >> 13 & 1u)) >> 13;
+  }
+  return static_cast<uint16_t>(sign | rounded);
+}
 
 Matrix PadHeadOutputs(const Matrix& matrix, int64_t head_dim, int64_t padded_dim) {
   const int64_t heads = matrix.out / head_dim;

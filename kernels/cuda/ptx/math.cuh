@@ -1,4 +1,4 @@
-// Approximate arithmetic of the special function units, and conversion to bfloat16.
+// Approximate arithmetic of the special function units, and conversion to bfloat16 and float16.
 #ifndef CHORALE_KERNELS_CUDA_PTX_MATH_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_MATH_CUH_
 
@@ -11,6 +11,23 @@ __device__ __forceinline__ uint32_t PackBf16(float first, float second) {
   uint32_t word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
   return word;
+}
+
+// Two float16 in one word, rounded to nearest even, and each of them.
+__device__ __forceinline__ uint32_t PackFp16(float first, float second) {
+  uint32_t word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+}
+__device__ __forceinline__ float FirstFp16(uint32_t word) {
+  float value;
+  asm("{ .reg .b16 a, b; mov.b32 {a, b}, %1; cvt.f32.f16 %0, a; }" : "=f"(value) : "r"(word));
+  return value;
+}
+__device__ __forceinline__ float SecondFp16(uint32_t word) {
+  float value;
+  asm("{ .reg .b16 a, b; mov.b32 {a, b}, %1; cvt.f32.f16 %0, b; }" : "=f"(value) : "r"(word));
+  return value;
 }
 
 // 2^x to about 2 units in the last place; 0 for -inf, and for results below 2^-126.

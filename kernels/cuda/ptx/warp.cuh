@@ -41,14 +41,22 @@ __device__ __forceinline__ T SumOverLanes(T value) {
   SumOverLanes<kLanes>(values);
   return values[0];
 }
-template <int kLanes, typename T>
-__device__ __forceinline__ T MaxOverLanes(T value) {
+template <int kLanes, int kValues, typename T>
+__device__ __forceinline__ void MaxOverLanes(T (&values)[kValues]) {
 #pragma unroll
   for (int bits = 1; bits < kLanes; bits *= 2) {
-    const T other = __shfl_xor_sync(kAllLanes, value, bits);
-    value = other > value ? other : value;
+    T others[kValues];
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) others[i] = __shfl_xor_sync(kAllLanes, values[i], bits);
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) values[i] = others[i] > values[i] ? others[i] : values[i];
   }
-  return value;
+}
+template <int kLanes, typename T>
+__device__ __forceinline__ T MaxOverLanes(T value) {
+  T values[1] = {value};
+  MaxOverLanes<kLanes>(values);
+  return values[0];
 }
 
 }  // namespace chorale::kernels::cuda

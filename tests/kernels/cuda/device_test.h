@@ -77,6 +77,15 @@ class DeviceArray {
   size_t size_ = 0;
 };
 
+// For comparisons in which a NaN equals itself.
+template <typename Bits, typename T>
+std::vector<Bits> BitsOf(const std::vector<T>& values) {
+  static_assert(sizeof(Bits) == sizeof(T));
+  std::vector<Bits> bits(values.size());
+  std::memcpy(bits.data(), values.data(), values.size() * sizeof(T));
+  return bits;
+}
+
 }  // namespace chorale::kernels::cuda
 
 #endif  // CHORALE_TESTS_KERNELS_CUDA_DEVICE_TEST_H_

@@ -1,7 +1,6 @@
 #include "tests/kernels/cuda/small_decode.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <random>
 
@@ -48,14 +47,6 @@ std::vector<uint16_t> RandomContext(const SmallModel& model, int rows, uint32_t 
   return context;
 }
 
-template <typename Bits, typename T>
-std::vector<Bits> BitsOf(const std::vector<T>& values) {
-  static_assert(sizeof(Bits) == sizeof(T));
-  std::vector<Bits> bits(values.size());
-  std::memcpy(bits.data(), values.data(), values.size() * sizeof(T));
-  return bits;
-}
-
 }  // namespace
 
 SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& tiles,
@@ -83,8 +74,9 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
   }
   // Enough for every vector of a layer and of the head.
   const int64_t hidden = kWeightTileOutputs * WeightTiles(shape.hidden);
-  vectors_ =
-      DeviceArray<float>(RandomTensor(5 * shape.width + hidden + 3 * shape.components, seed++));
+  const std::vector<float> vectors =
+      RandomTensor(5 * shape.width + hidden + 3 * shape.components, seed++);
+  vectors_ = DeviceArray<float>(vectors);
   const auto random = [&seed](int64_t out, int64_t in) { return RandomMatrix(out, in, seed++); };
   const bool warpgroups = device.compute_major == kWgmmaComputeMajor;
   const auto add = [&](const std::vector<uint16_t>& tiles) {
@@ -99,26 +91,36 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     const Matrix wo = random(shape.width, queries);
     const Matrix w1 = random(shape.hidden, shape.width);
     add(PackPostAttentionTiles(wo, w1, random(shape.width, shape.hidden)));
-    const float* vectors = vectors_.data();
+    const float* vector = vectors_.data();
     const auto data = [&](const std::vector<DeviceArray<uint16_t>>& tiles, int i) {
       return warpgroups ? tiles[2 * layer + i].data() : nullptr;
     };
     layers_.push_back({{weight_tiles_[2 * layer].data(), data(wgmma_tiles_, 0),
-                        data(wgmma_column_tiles_, 0), vectors + 4 * layer},
+                        data(wgmma_column_tiles_, 0), vector + 4 * layer},
                        {weight_tiles_[2 * layer + 1].data(), data(wgmma_tiles_, 1),
-                        data(wgmma_column_tiles_, 1), vectors}});
+                        data(wgmma_column_tiles_, 1), vector}});
   }
   encodings_ = DeviceArray<float>(RandomTensor(model.query_rows * shape.width, seed++));
   offsets_ = DeviceArray<float>(RandomTensor((2 + model.query_rows) * shape.width, seed++));
-  std::vector<float> maps = PackHeadMap(random(shape.hidden, shape.width));
+  const Matrix w1 = random(shape.hidden, shape.width);
+  const Matrix w2 = random(3 * shape.components, shape.hidden);
+  const HeadScales scales = HeadScalesOf(vectors, vectors, w1, vectors, w2);
+  std::vector<uint16_t> maps = PackHeadMap(w1, scales.w1);
   const auto first_size = static_cast<int64_t>(maps.size());
-  const std::vector<float> second = PackHeadMap(random(3 * shape.components, shape.hidden));
+  const std::vector<uint16_t> second = PackHeadMap(w2, scales.w2);
   maps.insert(maps.end(), second.begin(), second.end());
-  head_maps_ = DeviceArray<float>(maps);
+  head_maps_ = DeviceArray<uint16_t>(maps);
   const float* vector = vectors_.data();
-  head_ = {
-      vector, vector, head_maps_.data(), vector, head_maps_.data() + first_size, vector, vector,
-      vector, vector};
+  head_ = {vector,
+           vector,
+           head_maps_.data(),
+           vector,
+           head_maps_.data() + first_size,
+           vector,
+           vector,
+           vector,
+           vector,
+           scales};
   const int64_t rows = int64_t{tile_count()} * kTileRows;
   x_ = DeviceArray<float>(rows * shape.width);
   q_ = DeviceArray<uint16_t>(rows * queries);

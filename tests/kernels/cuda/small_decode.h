@@ -76,7 +76,7 @@ class SmallDecode {
   DeviceArray<float> vectors_;
   DeviceArray<float> encodings_;
   DeviceArray<float> offsets_;
-  DeviceArray<float> head_maps_;
+  DeviceArray<uint16_t> head_maps_;
   HeadWeights head_;
   DeviceArray<float> x_;
   DeviceArray<uint16_t> q_;

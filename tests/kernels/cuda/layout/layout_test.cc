@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "kernels/cuda/head/head_layout.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/kv_split.h"
+#include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/weight_tiles.h"
 
 namespace chorale::kernels::cuda {
@@ -85,6 +88,27 @@ TEST(LayoutTest, KeyBlocksOfAContext) {
   EXPECT_EQ(ContextKeyBlockAt(2, 0, 0, 130, 2, 16), 2 * ContextLayerSize(130, 2, 16));
 }
 
+TEST(LayoutTest, HeadMap) {
+  Indices indices(HeadMapSize(128, 64));
+  for (int output = 0; output < 128; ++output) {
+    for (int input = 0; input < 64; ++input) {
+      indices.Use(HeadMapAt(output, input, 64));
+      indices.Use(HeadMapAt(output, input, 64) + kHeadFragment / 2);
+    }
+  }
+  EXPECT_TRUE(indices.EachOnce());
+}
+
+TEST(LayoutTest, HeadQuads) {
+  for (int sets : {1, 4}) {
+    Indices indices(HeadQuadAt(0, 64, sets));
+    for (int row = 0; row < sets * kHeadRows; ++row) {
+      for (int input = 0; input < 64; input += 4) indices.Use(HeadQuadAt(row, input, sets));
+    }
+    EXPECT_TRUE(indices.EachOnce());
+  }
+}
+
 TEST(LayoutTest, WeightTiles) {
   Indices indices(kWeightTileSize);
   for (int output = 0; output < kWeightTileOutputs; ++output) {
@@ -116,6 +140,25 @@ TEST(LayoutTest, KvSplits) {
     ASSERT_GE(MaxContextSplits(rows), ContextSplits(rows)) << rows;
     ASSERT_GE(MaxContextSplits(rows + 1), MaxContextSplits(rows)) << rows;
   }
+}
+
+TEST(Float16Test, RoundsToNearestEven) {
+  for (int bits = 0; bits < 0x7c00; ++bits) {
+    const float value = FromFp16(bits);
+    EXPECT_EQ(ToFp16(value), bits);
+    EXPECT_EQ(ToFp16(-value), bits | 0x8000);
+    if (bits == 0x7bff) break;
+    const float middle = (value + FromFp16(bits + 1)) / 2;
+    EXPECT_EQ(ToFp16(middle), bits + bits % 2);
+    EXPECT_EQ(ToFp16(std::nextafter(middle, 0.0f)), bits);
+    EXPECT_EQ(ToFp16(std::nextafter(middle, 1e6f)), bits + 1);
+  }
+  EXPECT_EQ(FromFp16(1), 0x1p-24f);
+  EXPECT_EQ(FromFp16(0x3c00), 1.0f);
+  EXPECT_EQ(ToFp16(65519.0f), 0x7bff);
+  EXPECT_EQ(ToFp16(65520.0f), 0x7c00);
+  EXPECT_EQ(FromFp16(0xfc00), -INFINITY);
+  EXPECT_TRUE(std::isnan(FromFp16(ToFp16(NAN))));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cuda/layout/matrix.h"
+
 namespace chorale::kernels::cuda {
 
 inline uint32_t RoundToBf16(float value) {
@@ -17,6 +19,12 @@ inline uint32_t RoundToBf16(float value) {
 inline uint32_t PackBf16(float first, float second) {
   return RoundToBf16(first) | RoundToBf16(second) << 16;
 }
+
+inline uint32_t PackFp16(float first, float second) {
+  return ToFp16(first) | static_cast<uint32_t>(ToFp16(second)) << 16;
+}
+inline float FirstFp16(uint32_t word) { return FromFp16(static_cast<uint16_t>(word)); }
+inline float SecondFp16(uint32_t word) { return FromFp16(static_cast<uint16_t>(word >> 16)); }
 
 inline float Exp2(float x) {
   const float y = std::exp2(x);
