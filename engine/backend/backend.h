@@ -240,7 +240,9 @@ class Backend {
   virtual int64_t tile_paths() const = 0;
   // The maximum number of paths of a density over `query_rows` query rows: several tiles if a
   // single tile would leave the device idle. A multiple of tile_paths().
-  virtual int64_t density_paths(int64_t query_rows) const { return tile_paths(); }
+  virtual int64_t density_paths(const ModelConfig& config, int64_t query_rows) const {
+    return tile_paths();
+  }
 
   // Sizes of the pools, fixed at creation.
   virtual int64_t context_pool_bytes() const = 0;

@@ -5,9 +5,11 @@ namespace {
 
 constexpr int64_t kPredictedRows = 128;  // of one PredictWork
 
-int64_t MostTilePaths(const Backend& backend, int64_t query_rows, WorkKind work) {
+int64_t MostTilePaths(const Backend& backend, const ModelConfig& config, int64_t query_rows,
+                      WorkKind work) {
   if (work == WorkKind::kPredict) return kPredictedRows;
-  return work == WorkKind::kDensity ? backend.density_paths(query_rows) : backend.tile_paths();
+  return work == WorkKind::kDensity ? backend.density_paths(config, query_rows)
+                                    : backend.tile_paths();
 }
 
 }  // namespace
@@ -37,7 +39,7 @@ TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t pa
   const auto bytes_of = [&](int64_t tile_paths) {
     return TileBytes(backend, config, query_rows, tile_paths, work);
   };
-  plan.tile_paths = std::min(paths, MostTilePaths(backend, query_rows, work));
+  plan.tile_paths = std::min(paths, MostTilePaths(backend, config, query_rows, work));
   // If memory is short, a density uses smaller tiles: running at all is more important than the
   // speed of many tiles at once.
   const int64_t fewest = work == WorkKind::kDensity

@@ -51,7 +51,7 @@ SessionBytes BytesOf(const Backend& backend, const ModelConfig& config, const Be
     const int64_t paths = std::min(backend.tile_paths(), point.paths - first);
     bytes.decode += backend.BufferBytes(config, point.query_rows, paths);
   }
-  const int64_t density_paths = backend.density_paths(point.query_rows);
+  const int64_t density_paths = backend.density_paths(config, point.query_rows);
   for (int64_t first = 0; first < point.paths; first += density_paths) {
     const int64_t paths = std::min(density_paths, point.paths - first);
     bytes.density += backend.DensityBytes(config, point.query_rows, paths);
@@ -114,7 +114,7 @@ Works<DensityWork> BenchSession::NewDensities(const std::vector<float>& values) 
   Works<DensityWork> works;
   int64_t offset = bytes_.rows;
   const int64_t all_paths = static_cast<int64_t>(values.size()) / point_.query_rows;
-  const int64_t most_paths = backend_->density_paths(point_.query_rows);
+  const int64_t most_paths = backend_->density_paths(config(), point_.query_rows);
   for (int64_t first = 0; first < all_paths; first += most_paths) {
     DensitySpec spec;
     spec.tile = Tile(std::min(most_paths, all_paths - first));

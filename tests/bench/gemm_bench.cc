@@ -101,10 +101,7 @@ std::vector<double> FromBf16(const std::vector<uint16_t>& bits) {
 struct GemmBench::State {
   State(const Model& of, const GemmBenchOptions& given,
         const kernels::cuda::DeviceProperties& opened)
-      : model(of),
-        options(given),
-        device(opened),
-        shape(of.config, opened.shared_bytes_per_block) {}
+      : model(of), options(given), device(opened), shape(of.config, opened) {}
 
   size_t layer_after(size_t layer) const { return (layer + 1) % layers.size(); }
 
@@ -331,7 +328,7 @@ GemmBench::GemmBench(const Model& model, const GemmBenchOptions& options) {
   kernels::cuda::DeviceProperties device;
   RequireSuccess(kernels::cuda::OpenDevice(&device), "opening the device");
   auto state = std::make_unique<State>(model, options, device);
-  const absl::Status checked = state->shape.Check(model.config, device.shared_bytes_per_block);
+  const absl::Status checked = state->shape.Check(model.config, device);
   if (!checked.ok()) Fail(checked.ToString());
   if (state->shape.head_dim != model.config.head_dim() ||
       state->shape.hidden != model.config.d_ff) {

@@ -13,9 +13,9 @@ namespace chorale {
 // What a decode draws, [T, paths].
 std::vector<float> DrawnValues(const BenchSession& session, uint64_t seed);
 
-// Ends the process unless a second decode draws the same values, and their densities in one pass
-// have the bits of those that the decode said.
-void HoldToEachOther(const BenchSession& session, uint64_t seed);
+// Ends the process unless a second decode draws the same values, and their log-densities in one
+// pass differ from those of the decode by at most `bound` nats in the mean.
+void HoldToEachOther(const BenchSession& session, uint64_t seed, double bound);
 
 struct Differences {
   double mean = 0;

@@ -252,7 +252,7 @@ class FakeBackend : public Backend {
     return {.max_slices = 4, .decodes_in_step = options_.decodes_in_step};
   }
   int64_t tile_paths() const override { return options_.tile_paths; }
-  int64_t density_paths(int64_t query_rows) const override {
+  int64_t density_paths(const ModelConfig& config, int64_t query_rows) const override {
     return options_.density_tiles * options_.tile_paths;
   }
   int64_t context_pool_bytes() const override { return options_.context_pool_bytes; }
@@ -327,7 +327,7 @@ class FakeBackend : public Backend {
     return std::make_unique<FakeDecode>(std::move(spec), log_);
   }
   std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
-    EXPECT_LE(spec.tile.paths, density_paths(spec.tile.query_rows->rows()));
+    EXPECT_LE(spec.tile.paths, options_.density_tiles * options_.tile_paths);
     EXPECT_EQ(spec.buffer.bytes, DensityBytes(spec.tile.context->model->config(),
                                               spec.tile.query_rows->rows(), spec.tile.paths));
     CheckRange(spec.buffer, options_.buffer_pool_bytes);

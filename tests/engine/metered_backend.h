@@ -47,8 +47,8 @@ class MeteredBackend : public Backend {
   std::string description() const override { return inner_->description(); }
   TickPolicy tick_policy() const override { return inner_->tick_policy(); }
   int64_t tile_paths() const override { return inner_->tile_paths(); }
-  int64_t density_paths(int64_t query_rows) const override {
-    return inner_->density_paths(query_rows);
+  int64_t density_paths(const ModelConfig& config, int64_t query_rows) const override {
+    return inner_->density_paths(config, query_rows);
   }
   int64_t context_pool_bytes() const override { return inner_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return inner_->buffer_pool_bytes(); }

@@ -51,8 +51,8 @@ class Backend : public chorale::Backend {
             .decodes_in_step = true};
   }
   int64_t tile_paths() const override { return kernels::cuda::kTilePaths; }
-  int64_t density_paths(int64_t query_rows) const override {
-    return DensityPaths(query_rows, device_->properties().multiprocessors);
+  int64_t density_paths(const ModelConfig& config, int64_t query_rows) const override {
+    return DensityPaths(ShapeOf(config), query_rows, device_->properties().multiprocessors);
   }
   int64_t context_pool_bytes() const override { return device_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }
@@ -95,7 +95,7 @@ class Backend : public chorale::Backend {
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     const KernelShape shape = ShapeOf(model.config);
     // Checked first, because no library helps if neither form supports the model.
-    RETURN_IF_ERROR(shape.Check(model.config, device_->properties().shared_bytes_per_block));
+    RETURN_IF_ERROR(shape.Check(model.config, device_->properties()));
     if (!shape.fused) RETURN_IF_ERROR(OpenGemms(model.config));
     ASSIGN_OR_RETURN(std::shared_ptr<const DeviceModel> added,
                      DeviceModel::Create(model, *device_, gemms_.get()));
@@ -150,9 +150,7 @@ class Backend : public chorale::Backend {
   void ReleaseEncode(PoolRange range) override { device_->ClearEncode(range); }
 
  private:
-  KernelShape ShapeOf(const ModelConfig& config) const {
-    return {config, device_->properties().shared_bytes_per_block};
-  }
+  KernelShape ShapeOf(const ModelConfig& config) const { return {config, device_->properties()}; }
   // Opens cuBLASLt, unless it is open. Returns Unavailable, with the remedy, if it cannot be used.
   absl::Status OpenGemms(const ModelConfig& config);
   absl::Status CheckRoom(const DeviceModel& model) const;

@@ -1,6 +1,7 @@
 #include "engine/backend/cuda/density_work.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/integer_math.h"
@@ -16,14 +17,25 @@ using kernels::cuda::Tile;
 
 namespace {
 
-// Returns the average rows of a row tile: a query row and a buffer token of each path.
-double RowsOfTile(int64_t paths, size_t path_tiles) {
-  return 2 * static_cast<double>(paths) / static_cast<double>(path_tiles);
+// FLOPs of an average row tile in each phase of its schedule: a single one for whole paths. Each
+// path has a query row and a buffer token at each position.
+std::vector<double> PhaseFlops(const ModelConfig& config, const TileSpec& spec,
+                               const PathBufferLayout& layout) {
+  const int64_t query_rows = spec.query_rows->rows();
+  const double rows = 2 * static_cast<double>(spec.paths * query_rows);
+  std::vector<double> flops = DensityPhaseFlops(config, spec.context->rows, query_rows,
+                                                rows / static_cast<double>(layout.row_tiles));
+  if (layout.path_positions == 0) return flops;
+  return {std::accumulate(flops.begin(), flops.end(), 0.0)};
 }
 
 }  // namespace
 
-int64_t DensityPaths(int64_t query_rows, int multiprocessors) {
+int64_t DensityPaths(const KernelShape& shape, int64_t query_rows, int multiprocessors) {
+  if (const int32_t positions = PathPositions(shape, query_rows); positions > 0) {
+    const int64_t paths = 4 * int64_t{multiprocessors} * kernels::cuda::kTilePaths / positions;
+    return std::max(paths / kernels::cuda::kTilePaths, int64_t{1}) * kernels::cuda::kTilePaths;
+  }
   constexpr int64_t kMostTiles = 16;
   const int64_t tiles = CeilDiv(2 * int64_t{multiprocessors}, query_rows);
   return std::min(tiles, kMostTiles) * kernels::cuda::kTilePaths;
@@ -35,12 +47,11 @@ DensityWork::DensityWork(DensitySpec spec, Device& device)
       query_rows_(spec_.tile.query_rows->rows()),
       layout_(model_.shape(), query_rows_, spec_.tile.paths, PathBufferLayout::Use::kDensity),
       memory_(device.BufferAt(spec_.buffer)),
-      path_tiles_(TilesOfPaths(spec_.tile.paths)),
-      schedule_(DensityPhaseFlops(model_.config(), spec_.tile.context->rows, query_rows_,
-                                  RowsOfTile(spec_.tile.paths, path_tiles_.size())),
-                layout_.row_tiles, ChunkTiles(model_, device)),
+      schedule_(PhaseFlops(model_.config(), spec_.tile, layout_), layout_.row_tiles,
+                ChunkTiles(model_, device)),
       log_densities_(query_rows_ * spec_.tile.paths) {
-  RequireTile(spec_.tile, DensityPaths(query_rows_, device.properties().multiprocessors));
+  RequireTile(spec_.tile,
+              DensityPaths(model_.shape(), query_rows_, device.properties().multiprocessors));
   Require(spec_.values.size() == log_densities_.size(), "values is [T, paths]");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
   if (spec_.tile.keep_mixtures) {
@@ -50,17 +61,24 @@ DensityWork::DensityWork(DensitySpec spec, Device& device)
   UploadRowTiles(device);
 }
 
-// A kernel reads the value of path p of a tile from values[position * tile.paths + p], and stores
-// its results at [(position - first_emitted) * tile.paths + p]. The arrays contain the paths of all
-// tiles, so the row of a position is longer. Therefore each position has its own pointers.
 void DensityWork::UploadRowTiles(Device& device) {
   const ResidentContext& context = *spec_.tile.context;
-  const int64_t all_paths = spec_.tile.paths;
   std::vector<Tile> tiles;
   std::vector<PathTile> paths;
-  for (const PathRange& of_tile : path_tiles_) {
+  for (const PathRange& of_tile : TilesOfPaths(spec_.tile.paths, layout_.tile_paths)) {
     Tile tile = TileOfPaths(layout_, memory_, device.ContextAt(context.kv), context.rows, of_tile);
-    const PathTile path_tile = PathTileOf(layout_, memory_, spec_.tile, of_tile);
+    PathTile path = PathTileOf(layout_, memory_, spec_.tile, of_tile);
+    path.emitted_densities = layout_.densities.At(memory_) + of_tile.first;
+    if (spec_.tile.keep_mixtures) {
+      path.emitted_mixtures =
+          layout_.mixtures.At(memory_) + of_tile.first * 3 * model_.shape().components;
+    }
+    if (tile.path_positions > 0) {
+      path.token_position = 0;
+      tiles.push_back(tile);
+      paths.push_back(path);
+      continue;
+    }
     for (int64_t t = 0; t < query_rows_; ++t) {
       const auto position = static_cast<int32_t>(t);
       // No row attends to the token at the last position.
@@ -69,17 +87,8 @@ void DensityWork::UploadRowTiles(Device& device) {
       tile.visible_buffer = token ? position + 1 : position;
       tile.append_position = token ? position : -1;
       tiles.push_back(tile);
-      PathTile path = path_tile;
-      path.values += t * (all_paths - of_tile.paths);
       path.position = position;
       path.token_position = tile.append_position;
-      path.first_emitted = position;
-      const int64_t first = t * all_paths + of_tile.first;
-      path.emitted_densities = layout_.densities.At(memory_) + first;
-      if (spec_.tile.keep_mixtures) {
-        path.emitted_mixtures =
-            layout_.mixtures.At(memory_) + first * 3 * model_.shape().components;
-      }
       paths.push_back(path);
     }
   }
@@ -88,7 +97,8 @@ void DensityWork::UploadRowTiles(Device& device) {
           .x = layout_.x.At(memory_),
           .q = layout_.q.At(memory_),
           .count = static_cast<int32_t>(layout_.row_tiles),
-          .largest_context = context.rows};
+          .largest_context = context.rows,
+          .whole_paths = layout_.path_positions > 0};
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
   device.Upload(set_.paths, paths.data(), set_.count * static_cast<int64_t>(sizeof(PathTile)));
 }
@@ -100,16 +110,23 @@ MixtureSpan DensityWork::mixture(int64_t path, int64_t position) const {
 
 void DensityWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const Forward forward(model_, launch);
-  for (; max_steps > 0 && !done() && launch.device.status().ok(); --max_steps) {
-    schedule_.BeginBatch(1);
-    const TileSet set = PartOf(set_, model_.shape(), schedule_.RowsOf(0));
-    if (schedule_.phase() == 0) {
+  while (max_steps > 0 && !done() && launch.device.status().ok()) {
+    // Steps of whole paths run in common launches.
+    const int64_t steps = schedule_.BeginBatch(set_.whole_paths ? max_steps : 1);
+    const RowRange last = schedule_.RowsOf(steps - 1);
+    const int64_t first = schedule_.RowsOf(0).first;
+    const TileSet set = PartOf(set_, model_.shape(), {first, last.first + last.rows - first});
+    if (set.whole_paths) {
+      forward.EmbedPaths(set);
+      forward.AllLayers(model_.shape().layers, set);
+      forward.Head(set, nullptr);
+    } else if (schedule_.phase() == 0) {
       forward.EmbedPaths(set);
       forward.PreAttention(0, set);
     } else {
       RunPhase(forward, schedule_.phase(), model_.shape().layers, set, nullptr);
     }
-    schedule_.EndBatch();
+    max_steps -= schedule_.EndBatch();
   }
   if (done()) Download(launch.device);
 }

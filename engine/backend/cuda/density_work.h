@@ -17,9 +17,10 @@
 
 namespace chorale::cuda {
 
-// Processes one row tile for each position of each tile of paths. All positions are processed
-// together; a decode processes them one after the other. Kernels and the order of all sums are the
-// same, so a density has the bits of a decode with the same values.
+// Processes all positions of a path together; a decode processes them one after the other. Row
+// tiles of whole paths go through all layers, one batch after the other. Otherwise there is a row
+// tile for each position of each tile of paths, and all complete a layer before the first one
+// enters the next. Which of both depends on the model, the device and T alone.
 class DensityWork : public chorale::DensityWork, public Launchable {
  public:
   DensityWork(DensitySpec spec, Device& device);
@@ -40,8 +41,7 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   const DeviceModel& model_;
   const int64_t query_rows_;  // T
   const PathBufferLayout layout_;
-  char* const memory_;  // range of the buffer pool
-  const std::vector<PathRange> path_tiles_;
+  char* const memory_;      // range of the buffer pool
   LayerSchedule schedule_;  // in row tiles
   TileSet set_;
   std::vector<double> log_densities_;  // [T, paths]
@@ -49,10 +49,11 @@ class DensityWork : public chorale::DensityWork, public Launchable {
   Mixtures mixtures_;                  // [T * paths] if kept
 };
 
-// Returns the maximum number of paths of a density over `query_rows` query rows. A tile of paths
-// has a row tile for each query row. There should be two row tiles per multiprocessor, in at most
-// 16 tiles of paths.
-int64_t DensityPaths(int64_t query_rows, int multiprocessors);
+// Returns the maximum number of paths of a density over `query_rows` query rows, a multiple of 32.
+// Of whole paths, there should be about four row tiles per multiprocessor. Otherwise a tile of
+// paths has a row tile for each query row, and there should be two row tiles per multiprocessor, in
+// at most 16 tiles of paths.
+int64_t DensityPaths(const KernelShape& shape, int64_t query_rows, int multiprocessors);
 
 }  // namespace chorale::cuda
 

@@ -167,20 +167,17 @@ void FusedForm::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
 }
 
 bool FusedForm::AllLayers(const TileSet& set, const LaunchWorkspace& scratch) const {
-  const kernels::cuda::DeviceProperties& gpu = device_.properties();
+  const bool faster = set.count >= kLeastTilesOfAllLayers &&
+                      SplitsOfTile(set.count, set.largest_context, scratch) == 1;
+  if (!shape_.has_layers_kernel || !(set.whole_paths || faster)) return false;
   const auto layers = static_cast<int>(layers_.size());
-  if (!HasWgmmaAttention(shape_, device_) ||
-      !kernels::cuda::HasLayersKernel(shape_, layers, gpu.shared_bytes_per_block) ||
-      set.count < kLeastTilesOfAllLayers ||
-      SplitsOfTile(set.count, set.largest_context, scratch) > 1) {
-    return false;
-  }
   kernels::cuda::LayersParams params = {.tiles = set.tiles,
                                         .x = set.x,
                                         .tile_count = set.count,
                                         .layers = layers,
                                         .shape = shape_,
-                                        .epsilon = config_.layer_norm_eps};
+                                        .epsilon = config_.layer_norm_eps,
+                                        .whole_paths = set.whole_paths};
   for (int l = 0; l < layers; ++l) {
     const auto& [pre_attention, post_attention] = layers_[l];
     params.weights[l] = {.post_tiles = post_attention.wgmma_column_tiles,

@@ -6,6 +6,8 @@
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/head/unfused_head.h"
 #include "kernels/cuda/layer/layer.h"
+#include "kernels/cuda/layer/layers.h"
+#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/unfused/unfused_rows.h"
@@ -27,7 +29,7 @@ bool FitsFused(const kernels::cuda::ModelShape& shape, int shared_bytes) {
 
 }  // namespace
 
-KernelShape::KernelShape(const ModelConfig& config, int shared_bytes)
+KernelShape::KernelShape(const ModelConfig& config, const kernels::cuda::DeviceProperties& device)
     : ModelShape{.width = static_cast<int32_t>(config.d_model),
                  .heads = static_cast<int32_t>(config.n_heads),
                  .kv_heads = static_cast<int32_t>(config.n_kv_heads),
@@ -35,14 +37,18 @@ KernelShape::KernelShape(const ModelConfig& config, int shared_bytes)
                  .hidden = static_cast<int32_t>(config.d_ff),
                  .components = static_cast<int32_t>(config.num_components)},
       layers(static_cast<int32_t>(config.n_layers)),
-      fused(FitsFused(*this, shared_bytes)),
-      q_stride(query_width()) {
+      fused(FitsFused(*this, device.shared_bytes_per_block)),
+      q_stride(query_width()),
+      has_layers_kernel(
+          fused && device.compute_major == kernels::cuda::kWgmmaComputeMajor &&
+          kernels::cuda::HasLayersKernel(*this, layers, device.shared_bytes_per_block)) {
   if (fused) return;
   hidden = static_cast<int32_t>(RoundUp(hidden, kHiddenStep));
   q_stride = qkv_width();
 }
 
-absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) const {
+absl::Status KernelShape::Check(const ModelConfig& config,
+                                const kernels::cuda::DeviceProperties& device) const {
   const auto refuse = [](absl::string_view name, int64_t value, absl::string_view limit) {
     return absl::InvalidArgumentError(absl::StrCat("the GPU backend does not support a model with ",
                                                    name, " ", value, "; supported: ", limit));
@@ -65,11 +71,11 @@ absl::Status KernelShape::Check(const ModelConfig& config, int shared_bytes) con
                   absl::StrCat("up to ", kernels::cuda::kMostComponents));
   }
   const int head_bytes = kernels::cuda::UnfusedHeadSharedBytes(components);
-  if (!fused && head_bytes > shared_bytes) {
-    return refuse(
-        "num_components", config.num_components,
-        absl::StrCat("fewer components: the head needs ", head_bytes,
-                     " bytes of shared memory, but a block of this device has ", shared_bytes));
+  if (!fused && head_bytes > device.shared_bytes_per_block) {
+    return refuse("num_components", config.num_components,
+                  absl::StrCat("fewer components: the head needs ", head_bytes,
+                               " bytes of shared memory, but a block of this device has ",
+                               device.shared_bytes_per_block));
   }
   return absl::OkStatus();
 }

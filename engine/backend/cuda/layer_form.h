@@ -48,7 +48,8 @@ class LayerForm {
                                const LaunchWorkspace& scratch) const = 0;
   // Computes all layers of tiles of paths in one launch, if there is a kernel that is faster, and
   // returns whether it did. The bits are those of PreAttention(0) and AttentionAndMlp of each
-  // layer.
+  // layer. Tiles of whole paths are computed by this method alone. REQUIRES: for those,
+  // KernelShape::has_layers_kernel.
   virtual bool AllLayers(const TileSet& set, const LaunchWorkspace& scratch) const = 0;
   // Computes values and log-densities for the query rows of paths, and mixtures [count, 64, 3, M]
   // for other rows.

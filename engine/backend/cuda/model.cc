@@ -34,9 +34,7 @@ absl::Status CheckSharedMemory(const DeviceRowEncoder& encoder, const Device& de
 }  // namespace
 
 DeviceModel::DeviceModel(const Model& model, Device& device)
-    : device_(device),
-      config_(model.config),
-      shape_(model.config, device.properties().shared_bytes_per_block) {}
+    : device_(device), config_(model.config), shape_(model.config, device.properties()) {}
 
 DeviceModel::~DeviceModel() {
   if (memory_ != nullptr) device_.ReturnWeights(memory_);

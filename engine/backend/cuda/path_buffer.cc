@@ -1,6 +1,7 @@
 #include "engine/backend/cuda/path_buffer.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/integer_math.h"
 #include "base/require.h"
@@ -17,6 +18,11 @@ using kernels::cuda::Tile;
 PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t query_rows, int64_t paths,
                                    Use use)
     : capacity(query_rows - 1) {
+  if (use == Use::kDensity) path_positions = PathPositions(shape, query_rows);
+  if (path_positions > 0) {
+    capacity = 0;
+    tile_paths = kernels::cuda::kTilePaths / path_positions;
+  }
   ArenaLayout arena(kAlignment);
   const int64_t kv_elements = shape.layers * shape.BufferElements(capacity, paths);
   kv_path_elements = kv_elements / kernels::cuda::BufferPaths(paths);
@@ -24,9 +30,11 @@ PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t query_rows,
   values = arena.Take<float>(query_rows * paths);
   order = arena.Take<int32_t>(query_rows * paths);
   if (use == Use::kDensity) {
-    row_tiles = query_rows * CeilDiv(paths, kernels::cuda::kTilePaths);
+    row_tiles = CeilDiv(paths, tile_paths) * (path_positions > 0 ? 1 : query_rows);
     x = arena.Take<float>(row_tiles * kTileRows * shape.width);
-    q = arena.Take<uint16_t>(row_tiles * kTileRows * shape.q_stride);
+    if (path_positions == 0) {
+      q = arena.Take<uint16_t>(row_tiles * kTileRows * shape.q_stride);
+    }
     tiles = arena.Take<Tile>(row_tiles);
     path_tiles = arena.Take<PathTile>(row_tiles);
     densities = arena.Take<double>(query_rows * paths);
@@ -35,12 +43,21 @@ PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t query_rows,
   bytes = arena.bytes();
 }
 
-std::vector<PathRange> TilesOfPaths(int64_t paths) {
+std::vector<PathRange> TilesOfPaths(int64_t paths, int64_t tile_paths) {
   std::vector<PathRange> tiles;
-  for (int64_t first = 0; first < paths; first += kernels::cuda::kTilePaths) {
-    tiles.push_back({first, std::min<int64_t>(kernels::cuda::kTilePaths, paths - first)});
+  for (int64_t first = 0; first < paths; first += tile_paths) {
+    tiles.push_back({first, std::min(tile_paths, paths - first)});
   }
   return tiles;
+}
+
+int32_t PathPositions(const KernelShape& shape, int64_t query_rows) {
+  constexpr int64_t kFewest = kernels::cuda::kGroupPaths;
+  if (!shape.has_layers_kernel || query_rows <= kFewest / 2 ||
+      query_rows > kernels::cuda::kTilePaths) {
+    return 0;
+  }
+  return static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(std::max(query_rows, kFewest))));
 }
 
 Tile TileOfPaths(const PathBufferLayout& layout, char* memory, uint16_t* context,
@@ -48,7 +65,9 @@ Tile TileOfPaths(const PathBufferLayout& layout, char* memory, uint16_t* context
   Tile tile;
   tile.context = context;
   tile.context_rows = static_cast<int32_t>(context_rows);
-  tile.groups = static_cast<int32_t>(CeilDiv(paths.paths, kernels::cuda::kGroupPaths));
+  const int64_t pairs = paths.paths * std::max(layout.path_positions, 1);
+  tile.groups = static_cast<int32_t>(CeilDiv(pairs, kernels::cuda::kGroupPaths));
+  tile.path_positions = layout.path_positions;
   if (layout.capacity > 0) {
     tile.buffer = layout.kv.At(memory) + paths.first * layout.kv_path_elements;
     tile.buffer_paths = static_cast<int32_t>(kernels::cuda::BufferPaths(paths.paths));
@@ -66,6 +85,8 @@ PathTile PathTileOf(const PathBufferLayout& layout, char* memory, const TileSpec
   }
   tile.values = layout.values.At(memory) + paths.first;
   tile.paths = static_cast<int32_t>(paths.paths);
+  tile.stride = static_cast<int32_t>(spec.paths);
+  if (layout.path_positions > 0) tile.path_positions = layout.path_positions;
   tile.query_rows = static_cast<int32_t>(spec.query_rows->rows());
   return tile;
 }

@@ -19,18 +19,25 @@ namespace chorale::cuda {
 // `order` contain the tiles one after the other: the part of a tile begins at its first path times
 // kv_path_elements or T. In `values`, `densities` and `mixtures`, the row of a position contains
 // the paths of all tiles.
+//
+// A path of a density has all its positions in one tile (Tile::path_positions), or one position in
+// each of T tiles, and then K and V of its tokens in a buffer.
 struct PathBufferLayout {
   enum class Use { kDecode, kDensity };
   PathBufferLayout(const KernelShape& shape, int64_t query_rows, int64_t paths, Use use);
 
-  // Positions in the buffer: T - 1, because no row attends to the value at the last position.
+  // Positions in the buffer: T - 1, because no row attends to the value at the last position; 0
+  // without buffers.
   int64_t capacity = 0;
   int64_t kv_path_elements = 0;  // of one path, in all layers
   ArenaArray<uint16_t> kv;       // per tile: [L] layers of BufferElements(capacity, paths) bf16
   ArenaArray<float> values;      // [T, paths]
   ArenaArray<int32_t> order;     // [paths, T]
 
-  // Only for a density: one row tile for each position of each tile of paths.
+  // Only for a density: one row tile for each tile of whole paths, or for each position of each
+  // tile of paths.
+  int32_t path_positions = 0;  // of Tile; 0 with buffers
+  int64_t tile_paths = kernels::cuda::kTilePaths;
   int64_t row_tiles = 0;
   ArenaArray<float> x;                             // [row_tiles, 64, D]
   ArenaArray<uint16_t> q;                          // [row_tiles, 64, KernelShape::q_stride] bf16
@@ -44,10 +51,14 @@ struct PathBufferLayout {
 
 // The paths of one tile.
 struct PathRange {
-  int64_t first = 0;  // a multiple of kTilePaths
+  int64_t first = 0;  // a multiple of tile_paths
   int64_t paths = 0;
 };
-std::vector<PathRange> TilesOfPaths(int64_t paths);
+std::vector<PathRange> TilesOfPaths(int64_t paths, int64_t tile_paths);
+
+// Tile::path_positions of a density over `query_rows` query rows: 0 unless there is a kernel for
+// whole paths, and their rows fill most of a tile.
+int32_t PathPositions(const KernelShape& shape, int64_t query_rows);
 
 // Return the fields of Tile and PathTile that are the same at every position of a tile of paths;
 // `values` is set for position 0. `memory` is the range of the buffer pool, and `context` the K and

@@ -18,6 +18,7 @@ struct TileSet {
   int32_t count = 0;
   int64_t largest_context = 0;  // rows
   bool encodes = false;         // true for rows of a context that is being encoded
+  bool whole_paths = false;     // true for tiles of whole paths (Tile::path_positions)
 
   TileSet Part(const KernelShape& shape, int64_t first, int64_t part_count) const {
     const int64_t row = first * kernels::cuda::kTileRows;
@@ -27,7 +28,8 @@ struct TileSet {
             .q = q + row * shape.q_stride,
             .count = static_cast<int32_t>(part_count),
             .largest_context = largest_context,
-            .encodes = encodes};
+            .encodes = encodes,
+            .whole_paths = whole_paths};
   }
 };
 

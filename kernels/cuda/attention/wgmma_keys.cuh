@@ -46,9 +46,10 @@ struct WgmmaKeys {
     }
   }
 
-  // scores = q K, of a key block. Addresses in shared memory.
+  // scores = q K, of a key block, or of its first 2 kCount keys. Addresses in shared memory.
+  template <int kCount>
   __device__ __forceinline__ static void MultiplyKeys(uint32_t queries, uint32_t key_block,
-                                                      Scores& scores) {
+                                                      float (&scores)[kCount]) {
     constexpr int kSliceBytes = 2 * kSwizzledRows;
     constexpr int kRowsStride = kHeadDim / kSwizzledRow * kSliceBytes;
     const uint64_t q = MakeSwizzledDescriptor(queries, kRowsStride);
@@ -77,14 +78,15 @@ struct WgmmaKeys {
                                                         Sums& o, bool adds = true) {
     MultiplyValuesAt(weights, key_block + kKeyBlockBytes / 2, o, adds);
   }
-  // `v`: address of the V of the key block.
-  __device__ __forceinline__ static void MultiplyValuesAt(const Weights& weights, uint32_t v,
-                                                          Sums& o, bool adds) {
+  // The same of the first 16 kKeySteps keys. `v`: address of the V.
+  template <int kKeySteps>
+  __device__ __forceinline__ static void MultiplyValuesAt(const uint32_t (&weights)[kKeySteps][4],
+                                                          uint32_t v, Sums& o, bool adds) {
     constexpr int kRowsStride = 2 * kSwizzledRows;
     constexpr int kSliceBytes = kHeadDim / 8 * kRowsStride;
     const uint64_t values = MakeSwizzledDescriptor(v, kRowsStride);
 #pragma unroll
-    for (int step = 0; step < kKeyBlockKeys / 16; ++step) {
+    for (int step = 0; step < kKeySteps; ++step) {
       Wgmma(o, weights[step], values + StepBytes(step, kSliceBytes) / 16, step > 0 || adds);
     }
   }
@@ -98,9 +100,11 @@ struct WgmmaKeys {
   }
 
   // A lane's scores of 16 keys, exponentiated, are its fragment of the weights.
-  __device__ __forceinline__ static void PackWeights(const Scores& scores, Weights& weights) {
+  template <int kKeySteps>
+  __device__ __forceinline__ static void PackWeights(const float (&scores)[8 * kKeySteps],
+                                                     uint32_t (&weights)[kKeySteps][4]) {
 #pragma unroll
-    for (int step = 0; step < kKeyBlockKeys / 16; ++step) {
+    for (int step = 0; step < kKeySteps; ++step) {
 #pragma unroll
       for (int word = 0; word < 4; ++word) {
         const int at = 8 * step + 2 * word;

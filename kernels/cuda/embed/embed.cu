@@ -34,7 +34,7 @@ __device__ __forceinline__ void EmbedRow(const float* encoding, const float* off
   }
 }
 
-// The inputs of a path's query row or buffer token at the tile's current position.
+// The inputs of a path's query row or buffer token.
 struct PathRow {
   bool empty = true;  // no such path, or no token yet; the other fields are unused
   int64_t query_row = 0;
@@ -43,19 +43,20 @@ struct PathRow {
 };
 
 // `buffer_positions`: as in EmbedPathsParams.
-__device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int path, bool is_token,
+__device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int pair_index, bool is_token,
                                              int buffer_positions) {
   PathRow row;
-  const int position = is_token ? paths.token_position : paths.position;
-  row.empty = path >= paths.paths || position < 0;
+  PathPair pair = PathPairOf(paths, pair_index);
+  if (is_token) pair.position += paths.token_position - paths.position;
+  row.empty = !InUse(paths, pair) || pair.position < 0;
   if (row.empty) return row;
   if (is_token) {
-    row.y = LoadCg<float>(paths.values + position * paths.paths + path);
-    row.offset = 2 + position % buffer_positions;
+    row.y = LoadCg<float>(paths.values + ValueAt(paths, pair, 0));
+    row.offset = 2 + pair.position % buffer_positions;
   }
   row.query_row = paths.order == nullptr
-                      ? position
-                      : LoadCg<int32_t>(paths.order + path * paths.query_rows + position);
+                      ? pair.position
+                      : LoadCg<int32_t>(paths.order + pair.path * paths.query_rows + pair.position);
   return row;
 }
 

@@ -15,32 +15,29 @@
 
 namespace chorale::kernels::cuda {
 
-// Index of a path's value at the tile's position in an array [positions, paths] that begins at
-// position `first`.
-__device__ __forceinline__ int64_t PathAt(const PathTile& tile, int path, int first) {
-  return static_cast<int64_t>(tile.position - first) * tile.paths + path;
-}
-
-// Draws or scores the value of one path and stores the outputs.
-__device__ __forceinline__ void EmitPath(const HeadParams& p, const RowMixture& mixture,
-                                         const HeadRow& row, const PathTile& tile, int path) {
+// Draws or scores the value of a path at a position and stores the outputs.
+__device__ __forceinline__ void EmitValue(const HeadParams& p, const RowMixture& mixture,
+                                          const HeadRow& row, const PathTile& tile,
+                                          const PathPair& pair) {
   const float value = tile.draw != 0
                           ? static_cast<float>(DrawValue(p, mixture, row.total, row.draw))
                           : row.observed;
   const double log_density = LogDensity(p, mixture, value);
   if (LaneIndex() != 0) return;
-  const int64_t emitted = PathAt(tile, path, tile.first_emitted);
-  if (tile.draw != 0) tile.values[PathAt(tile, path, 0)] = value;
+  const int64_t emitted = ValueAt(tile, pair, tile.first_emitted);
+  if (tile.draw != 0) tile.values[ValueAt(tile, pair, 0)] = value;
   if (tile.emitted_values != nullptr) tile.emitted_values[emitted] = value;
   tile.emitted_densities[emitted] = log_density;
 }
 
 // The random number of each row of the paths, or the value to score: one lane a row.
-__device__ __forceinline__ void LoadDraw(const PathTile& tile, int path, HeadRow& row) {
+__device__ __forceinline__ void LoadDraw(const PathTile& tile, const PathPair& pair, HeadRow& row) {
+  if (!InUse(tile, pair)) return;
   if (tile.draw != 0) {
-    row.draw = StepDrawOf(tile.seed, tile.first_path + path, static_cast<uint32_t>(tile.position));
+    row.draw =
+        StepDrawOf(tile.seed, tile.first_path + pair.path, static_cast<uint32_t>(pair.position));
   } else {
-    row.observed = LoadCg<float>(tile.values + PathAt(tile, path, 0));
+    row.observed = LoadCg<float>(tile.values + ValueAt(tile, pair, 0));
   }
 }
 
@@ -61,8 +58,9 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, const H
   const float* const biases = params.shared.biases.At(shared);
   const PathTile& tile = *params.shared.paths.At(shared);
   HeadRow* const row_values = params.shared.rows.At(shared);
-  const int first_row = rows.first_set * kHeadRows;  // a path, or a row of the tile
-  const int in_use = of_paths ? min(rows.in_use, tile.paths - first_row) : rows.in_use;
+  const int first_row = rows.first_set * kHeadRows;  // a pair, or a row of the tile
+  const int in_use =
+      of_paths ? min(rows.in_use, tile.paths * tile.path_positions - first_row) : rows.in_use;
   const auto mixture_of = [&](int row) {
     double* at = params.shared.mixture.At(shared) + row * kHeadMixtureArrays * components;
     return RowMixture{at, at + components, at + 2 * components, at + 3 * components,
@@ -90,7 +88,7 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, const H
       ComputeComponent(p, raw + row * raw_stride, biases, mixture_of(row), i - row * components);
     }
   } else if (of_paths && LaneIndex() < in_use) {
-    LoadDraw(tile, first_row + LaneIndex(), row_values[LaneIndex()]);
+    LoadDraw(tile, PathPairOf(tile, first_row + LaneIndex()), row_values[LaneIndex()]);
   }
   __syncthreads();
 #pragma unroll 1
@@ -99,9 +97,11 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, const H
     float* to = p.mixtures;
     int64_t at = static_cast<int64_t>(rows.tile_index) * kTileRows + first_row + row;
     if (of_paths) {
-      EmitPath(p, mixture, row_values[row], tile, first_row + row);
+      const PathPair pair = PathPairOf(tile, first_row + row);
+      if (!InUse(tile, pair)) continue;
+      EmitValue(p, mixture, row_values[row], tile, pair);
       to = tile.emitted_mixtures;
-      at = PathAt(tile, first_row + row, tile.first_emitted);
+      at = ValueAt(tile, pair, tile.first_emitted);
     }
     if (to != nullptr) StoreMixture(p, mixture, to + at * 3 * components);
   }

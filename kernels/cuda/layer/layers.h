@@ -3,7 +3,7 @@
 // keys, weights and buffers of the next one are on their way.
 //
 // LaunchLayers has the effect of LaunchLayer with pre-attention, then LaunchAttention and
-// LaunchLayer for each layer, and gives the same bits.
+// LaunchLayer for each layer, and gives the same bits. Tiles of whole paths have no other kernel.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYERS_H_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYERS_H_
 
@@ -34,6 +34,7 @@ struct LayersParams {
   int32_t layers = 0;  // at most kMostFusedLayers
   ModelShape shape;    // see HasLayersKernel
   float epsilon = 0;
+  bool whole_paths = false;  // whether all tiles are of whole paths (Tile::path_positions), or none
   FusedLayer weights[kMostFusedLayers] = {};
 };
 

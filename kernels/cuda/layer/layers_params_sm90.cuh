@@ -36,6 +36,7 @@ struct LayersBarriers {
   Mbarrier buffers_full[kBufferStages];  // phases count rounds
   Mbarrier buffers_empty[kBufferStages];
   uint32_t votes[kConsumerWarpgroups][kWarpgroupWarps];
+  uint32_t not_finite[kConsumerWarpgroups][kWarpgroupWarps];  // see PathKeys
 
   __device__ __forceinline__ static LayersBarriers& Of(const LayersKernelParams& params) {
     return *reinterpret_cast<LayersBarriers*>(params.shared.barriers.At(DynamicSmem()));

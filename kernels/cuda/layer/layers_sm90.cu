@@ -22,17 +22,22 @@ namespace {
 
 constexpr int kThreads = (kConsumerWarpgroups + 2) * kWarpgroupThreads;
 // All together 512, as many as a multiprocessor has for each thread of a warpgroup.
-[[maybe_unused]] constexpr int kConsumerRegisters = 192;
-[[maybe_unused]] constexpr int kBufferRegisters = 104;
-[[maybe_unused]] constexpr int kProducerRegisters = 24;
+template <bool kWholePaths>
+struct LayersRegisters {
+  static constexpr int kConsumer = kWholePaths ? 232 : 192;
+  static constexpr int kBuffer = kWholePaths ? 24 : 104;
+  static constexpr int kProducer = 24;
+};
 
 // Grid: x tiles. Two warpgroups attend to the context, a head each, and compute all products with
 // weights, half of the outputs each. Another one attends to the buffers, while they attend to the
-// context. Each thread that copies something for them is in a warp of its own.
+// context; whole paths have none. Each thread that copies something for them is in a warp of its
+// own.
 //
 // Before GridDepWait the kernel reads weights alone.
 //
 // -inf: as in WgmmaAttentionKernel and MmaLayerKernel.
+template <bool kWholePaths>
 __global__ void __launch_bounds__(kThreads, 1)
     LayersKernel(const __grid_constant__ LayersKernelParams params) {
   GridDepLaunch();
@@ -42,6 +47,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   const int warpgroup = WarpgroupIndex();
   const int warp = WarpIndex() % kWarpgroupWarps;
+  using Registers = LayersRegisters<kWholePaths>;
   constexpr int kProducers = kConsumerWarpgroups + 1;
   UnitFiller filler(params, warp % kConsumerWarpgroups);
   const bool fills = warpgroup == kProducers && warp < kConsumerWarpgroups && LaneIndex() == 0;
@@ -60,21 +66,21 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
   if (warpgroup == kProducers) {
-    RegDealloc<kProducerRegisters>();
+    RegDealloc<Registers::kProducer>();
     if (LaneIndex() != 0) return;
     if (warp < kConsumerWarpgroups) {
       filler.Run(tile);
     } else if (warp == kConsumerWarpgroups) {
       FillVectors(params);
-    } else {
+    } else if constexpr (!kWholePaths) {
       FillBuffers(params, tile);
     }
   } else if (warpgroup == kConsumerWarpgroups) {
-    RegDealloc<kBufferRegisters>();
-    AttendToBuffers(params, tile);
+    RegDealloc<Registers::kBuffer>();
+    if constexpr (!kWholePaths) AttendToBuffers(params, tile);
   } else {
-    RegAlloc<kConsumerRegisters>();
-    LayersConsumer(params, tile, tile_index).Run();
+    RegAlloc<Registers::kConsumer>();
+    LayersConsumer<kWholePaths>(params, tile, tile_index).Run();
   }
 #else
   GridDepWait();
@@ -87,7 +93,10 @@ constexpr LayersSmem SmemOf(const ModelShape& shape) {
 
 }  // namespace
 
-ErrorCode LoadLayersKernel(int shared_bytes) { return LoadKernel(&LayersKernel, shared_bytes); }
+ErrorCode LoadLayersKernel(int shared_bytes) {
+  const ErrorCode error = LoadKernel(&LayersKernel<false>, shared_bytes);
+  return error != 0 ? error : LoadKernel(&LayersKernel<true>, shared_bytes);
+}
 
 bool HasLayersKernel(const ModelShape& shape, int layers, int shared_bytes) {
   return shape.width == 128 && shape.heads == 2 && shape.kv_heads == 2 &&
@@ -111,7 +120,8 @@ ErrorCode LaunchLayers(const LayersParams& params, Stream stream) {
       .threads = kThreads,
       .shared_bytes = kernel_params.shared.bytes,
   };
-  return Launch(&LayersKernel, shape, stream, kernel_params);
+  return Launch(params.whole_paths ? &LayersKernel<true> : &LayersKernel<false>, shape, stream,
+                kernel_params);
 }
 
 }  // namespace chorale::kernels::cuda

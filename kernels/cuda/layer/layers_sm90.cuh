@@ -8,6 +8,7 @@
 #include "kernels/cuda/layer/layer_tile_sm90.cuh"
 #include "kernels/cuda/layer/layers_buffers_sm90.cuh"
 #include "kernels/cuda/layer/layers_params_sm90.cuh"
+#include "kernels/cuda/layer/layers_paths_sm90.cuh"
 #include "kernels/cuda/layer/layers_units_sm90.cuh"
 #include "kernels/cuda/layer/smem_layers_sm90.h"
 #include "kernels/cuda/layer/tile_rows_sm90.cuh"
@@ -26,6 +27,9 @@ namespace chorale::kernels::cuda {
 
 // The warps that attend to the context and compute all products with weights. In attention, a
 // warpgroup has one head; in GEMMs, as in TileRows.
+//
+// kWholePaths: as LayersParams::whole_paths.
+template <bool kWholePaths>
 class LayersConsumer {
   static constexpr int kHeadDim = kLayersHeadDim;
   using Block = TileLayerBlock<kHeadDim, UnitReader, LayersShape().width>;
@@ -84,6 +88,31 @@ class LayersConsumer {
       return;
     }
     // The rows g + 8 are buffer tokens; a warpgroup has the columns of its head.
+    if constexpr (kWholePaths) {
+      StoreToken(weight_tile == 2, qkv);
+    } else {
+      StoreToBuffer(layer, weight_tile == 2, qkv);
+    }
+  }
+
+  // K, or V, of the tokens of whole paths.
+  __device__ __forceinline__ void StoreToken(bool is_value,
+                                             const typename Rows::Elements& elements) {
+    const PathKeys keys(params_, warpgroup_);
+    bool finite = true;
+    block_.rows().ForPieces(elements, [&](int half, int column, const Words4& words) {
+      if (half == 0) return;
+      if (is_value) {
+        keys.StoreValue(column % kHeadDim, words, finite);
+      } else {
+        keys.StoreKey(column % kHeadDim, words);
+      }
+    });
+    if (is_value) keys.StoreFinite(finite);
+  }
+
+  __device__ __forceinline__ void StoreToBuffer(int layer, bool is_value,
+                                                const typename Rows::Elements& elements) {
     const int path = WarpIndex() % kWarpgroupWarps * kGroupPaths + LaneIndex() / 4;
     if (tile_.append_position < 0 || path >= tile_.groups * kGroupPaths) return;
     uint16_t* to = tile_.buffer +
@@ -91,8 +120,8 @@ class LayersConsumer {
                                            kConsumerWarpgroups, kHeadDim) +
                    BufferKeyAt(warpgroup_, tile_.append_position, path, tile_.buffer_capacity,
                                tile_.buffer_paths, kHeadDim);
-    if (weight_tile == 2) to += tile_.buffer_paths * kHeadDim;
-    block_.rows().ForPieces(qkv, [&](int half, int column, const Words4& words) {
+    if (is_value) to += tile_.buffer_paths * kHeadDim;
+    block_.rows().ForPieces(elements, [&](int half, int column, const Words4& words) {
       if (half == 1) StoreAs<Words4>(to + column % kHeadDim, words);
     });
   }
@@ -118,13 +147,8 @@ class LayersConsumer {
       for (int i = 0; i < kUnits; ++i) block_.ring().Release(block_.ring().Take());
       attention.ShiftedSweep();
     }
-    MbarrierWait(&barriers.buffers_done, layer & 1);
     RowState<kHeadDim>& state = attention.combined;
-    if (TileBuffers(tile_, LayersShape(), layer, 0).positions > 0) {
-      RowState<kHeadDim> of_buffers;
-      BufferStateOf(params_, warpgroup_).Load(of_buffers);
-      state.Combine(of_buffers);
-    }
+    CombineWithTokens(layer, state);
     uint32_t words[AttentionTraits<kHeadDim>::kColumns][2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -136,7 +160,21 @@ class LayersConsumer {
       }
     }
     block_.rows().FillOperandFromSums(words);
-    SyncAll();  // all warps have read the states of the buffers
+    SyncAll();  // all warps have read queries, keys of paths, and the states of the buffers
+  }
+
+  // Combines the attention to the context with that to the tokens of the paths.
+  __device__ __forceinline__ void CombineWithTokens(int layer, RowState<kHeadDim>& state) const {
+    RowState<kHeadDim> of_tokens;
+    if constexpr (kWholePaths) {
+      PathKeys(params_, warpgroup_)
+          .Attend(QueriesOf(params_, warpgroup_), tile_.path_positions, of_tokens);
+    } else {
+      MbarrierWait(&LayersBarriers::Of(params_).buffers_done, layer & 1);
+      if (TileBuffers(tile_, LayersShape(), layer, 0).positions == 0) return;
+      BufferStateOf(params_, warpgroup_).Load(of_tokens);
+    }
+    state.Combine(of_tokens);
   }
 
   const LayersKernelParams& params_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/arena_layout.h"
+#include "base/integer_math.h"
 #include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layer/smem_tile_sm90.h"
 #include "kernels/cuda/layout/model_shape.h"
@@ -20,6 +21,8 @@ inline constexpr int kUnits = 6;  // of each consumer warpgroup
 inline constexpr int kBufferStages = 2;
 inline constexpr int kVectorSlots = 2;
 inline constexpr int kLayersBarriersBytes = 512;
+// K and V of a tile of whole paths, of a head.
+inline constexpr int kPathKeysBytes = 2 * kTilePaths * kLayersHeadDim * 2;
 
 // Of the two heads, one after the other: queries, in the order of the keys of a key block, and the
 // softmax states of buffers. These, and the operand, are in use at different times.
@@ -28,6 +31,7 @@ struct LayersSmem {
   TileSmem tile;                  // without a ring and vectors
   SmemArray<uint16_t> queries;    // [2][64, 64], where `hidden` begins
   SmemArray<char> buffer_stages;  // [kBufferStages]
+  SmemArray<char> path_keys;      // [2]: see PathKeys; where the stages are of other tiles
   SmemArray<char> buffer_ml;      // [2]: see BufferStateOf
   SmemArray<float> vectors;       // [kVectorSlots][vectors_size]: post-, then pre-attention
   SmemArray<char> barriers;       // LayersBarriers
@@ -49,6 +53,7 @@ constexpr LayersSmem LayersSmemOf(const ModelShape& shape, int stage_bytes, int 
   layout.tile.row_sums = arena.Take<float>(int64_t{2} * kConsumerWarpgroups * kTileRows);
   layout.tile.row_shifts = arena.Take<float>(kTileRows);
   layout.buffer_stages = arena.Take<char>(int64_t{kBufferStages} * stage_bytes);
+  layout.path_keys = {static_cast<int32_t>(RoundUp(layout.buffer_stages.offset, 1024))};
   layout.buffer_ml = arena.Take<char>(int64_t{2} * ml_bytes);
   layout.post_vectors_size = PostAttentionVectorsSize(shape);
   layout.vectors_size = layout.post_vectors_size + PreAttentionVectorsSize(shape);

@@ -1,4 +1,4 @@
-// A tile of paths, as embedding and drawing see it: one for each Tile of a launch, in device
+// A tile of paths, as embedding and the head see it: one for each Tile of a launch, in device
 // memory.
 #ifndef CHORALE_KERNELS_CUDA_LAYOUT_PATH_TILE_H_
 #define CHORALE_KERNELS_CUDA_LAYOUT_PATH_TILE_H_
@@ -7,28 +7,51 @@
 
 namespace chorale::kernels::cuda {
 
+// Pair i of a tile's 32 pairs of rows, a query row and a buffer token, belongs to path
+// i / path_positions, i % path_positions positions after the tile's. Values and outputs have a row
+// for each position, with an element for each path; rows are `stride` elements apart.
+//
 // Pointers are device memory. A decode advances `position` on the device (LaunchAdvancePosition),
 // so that any number of steps runs without the host.
-struct PathTile {
+struct alignas(16) PathTile {
   const float* encodings = nullptr;  // [T, D] f32, row encodings of the request's query rows
   const int32_t* order =
       nullptr;  // [paths, T]: query row at each position; null: position i draws query row i
-  float* values = nullptr;  // [T, paths] f32: written and read by a decode, else read
+  float* values = nullptr;  // [T, stride] f32: written and read by a decode, else read
   // Outputs for the host, from position first_emitted on.
-  float* emitted_values = nullptr;      // [positions, paths] f32; or null
-  double* emitted_densities = nullptr;  // [positions, paths] f64: log-densities
-  float* emitted_mixtures = nullptr;    // [positions, paths, 3, M] f32: mean, std, log weight; or
+  float* emitted_values = nullptr;      // [positions, stride] f32; or null
+  double* emitted_densities = nullptr;  // [positions, stride] f64: log-densities
+  float* emitted_mixtures = nullptr;    // [positions, stride, 3, M] f32: mean, std, log weight; or
                                         // null
   uint64_t seed = 0;
   uint64_t first_path = 0;      // in the session: path p draws as path first_path + p
-  int32_t paths = 0;            // 1 to 32
+  int32_t paths = 0;            // 1 to 32 / path_positions
+  int32_t stride = 0;           // at least `paths`
   int32_t query_rows = 0;       // T
-  int32_t position = 0;         // of the query row
-  int32_t token_position = -1;  // of the value that the buffer token holds; -1: no token
+  int32_t path_positions = 1;   // of each path in this tile; see Tile
+  int32_t position = 0;         // of the query row of pair 0
+  int32_t token_position = -1;  // of the value that its buffer token holds; -1: no tokens
   int32_t steps_left = 0;       // of a decode, including this one
   int32_t first_emitted = 0;
   int32_t draw = 0;  // 1: draw and write `values`; 0: read them
 };
+
+// A pair of rows of a tile.
+struct PathPair {
+  int path = 0;
+  int position = 0;  // of the query row
+};
+constexpr PathPair PathPairOf(const PathTile& tile, int pair) {
+  return {pair / tile.path_positions, tile.position + pair % tile.path_positions};
+}
+// Whether there is such a path, and such a position.
+constexpr bool InUse(const PathTile& tile, const PathPair& pair) {
+  return pair.path < tile.paths && pair.position < tile.query_rows;
+}
+// Index of the pair's value in an array that begins at position `first`.
+constexpr int64_t ValueAt(const PathTile& tile, const PathPair& pair, int first) {
+  return static_cast<int64_t>(pair.position - first) * tile.stride + pair.path;
+}
 
 }  // namespace chorale::kernels::cuda
 

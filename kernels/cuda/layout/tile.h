@@ -8,8 +8,8 @@
 namespace chorale::kernels::cuda {
 
 // A tile has four groups of 16 rows, the rows of one mma. In a tile of paths, the query row and the
-// buffer token of a path are rows g and g + 8 of a group: the same four lanes hold both rows, and
-// load each key of the path's buffer once for both.
+// buffer token of a path are rows g and g + 8 of a group, pair g of the group: the same four lanes
+// hold both rows, and load each key of the path's buffer once for both.
 inline constexpr int kTilePaths = 32;
 inline constexpr int kTileRows = 64;
 inline constexpr int kGroupRows = 16;
@@ -23,6 +23,8 @@ inline constexpr int kTileGroups = kTileRows / kGroupRows;
 //                          the path's buffer token t-1   context, buffer 0..t-1        to buffer t-1
 //   density, position t    a path's query row t             context, buffer 0..t-1        -
 //                          the path's buffer token t     context, buffer 0..t          to buffer t
+//   density, whole paths   a path's query row t             context, tokens 0..t-1        -
+//                          the path's buffer token t     context, tokens 0..t          -
 //   predict                a query row                   the context                   -
 // clang-format on
 //
@@ -41,6 +43,9 @@ struct Tile {
   int32_t append_position = -1;  // buffer position to which K and V are written; -1: none
   int32_t first_row = -1;        // row of the context being encoded; -1: not encoding
   int32_t encode_rows = 0;       // rows of the tile that are rows of that context
+  // 8, 16 or 32: a tile of whole paths, each with as many pairs of rows: those of its positions 0,
+  // 1, ... Tokens are in the tile, not in a buffer (LayersParams::whole_paths). 0: all other tiles.
+  int32_t path_positions = 0;
 };
 
 }  // namespace chorale::kernels::cuda

@@ -19,7 +19,6 @@
 namespace chorale::kernels::cuda {
 namespace {
 
-constexpr int kMostPaths = kTilePaths;
 constexpr float kDeviation = 0.09f;
 
 Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
@@ -122,45 +121,83 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
            vector,
            scales};
   const int64_t rows = int64_t{tile_count()} * kTileRows;
-  x_ = DeviceArray<float>(rows * shape.width);
   q_ = DeviceArray<uint16_t>(rows * queries);
   partial_o_ = DeviceArray<float>(num_splits_ * rows * queries);
   partial_ml_ = DeviceArray<float>(num_splits_ * rows * shape.heads * 2);
+  initial_values_ = RandomTensor(tile_count() * ValuesSize(), 99);
 }
 
 int64_t SmallDecode::BufferSize() const {
-  return model_.layers * BufferLayerSize(model_.query_rows, kMostPaths, model_.shape.kv_heads,
+  return model_.layers * BufferLayerSize(model_.query_rows, kTilePaths, model_.shape.kv_heads,
                                          model_.shape.head_dim);
 }
 
+Tile SmallDecode::TileOf(int index) const {
+  return {.context = contexts_[index].data(),
+          .context_rows = shapes_[index].context_rows,
+          .groups = static_cast<int32_t>(CeilDiv(shapes_[index].paths, kGroupPaths))};
+}
+
+PathTile SmallDecode::PathTileOf(int index) const {
+  const SmallTile& shape = shapes_[index];
+  return {.encodings = encodings_.data(),
+          .order = shape.in_order ? nullptr : orders_[index].data(),
+          .values = values_.data() + index * ValuesSize(),
+          .emitted_densities = densities_.data() + index * ValuesSize(),
+          .seed = 7,
+          .first_path = static_cast<uint64_t>(index) * kTilePaths,
+          .paths = shape.paths,
+          .stride = shape.paths,
+          .query_rows = model_.query_rows,
+          .steps_left = shape.steps,
+          .draw = shape.drawn ? 1 : 0};
+}
+
 void SmallDecode::Upload() {
-  const int64_t tile_values = int64_t{model_.query_rows} * kMostPaths;
-  values_ = DeviceArray<float>(RandomTensor(tile_count() * tile_values, 99));
-  densities_ = DeviceArray<double>(tile_count() * tile_values);
+  values_ = DeviceArray<float>(initial_values_);
+  densities_ = DeviceArray<double>(tile_count() * ValuesSize());
   buffer_ = DeviceArray<uint16_t>(tile_count() * BufferSize());
   std::vector<Tile> tiles;
   std::vector<PathTile> paths;
   for (int i = 0; i < tile_count(); ++i) {
-    const SmallTile& shape = shapes_[i];
-    tiles.push_back({.context = contexts_[i].data(),
-                     .buffer = buffer_.data() + i * BufferSize(),
-                     .context_rows = shape.context_rows,
-                     .groups = static_cast<int32_t>(CeilDiv(shape.paths, kGroupPaths)),
-                     .buffer_paths = static_cast<int32_t>(BufferPaths(shape.paths)),
-                     .buffer_capacity = model_.query_rows});
-    paths.push_back({.encodings = encodings_.data(),
-                     .order = shape.in_order ? nullptr : orders_[i].data(),
-                     .values = values_.data() + i * tile_values,
-                     .emitted_densities = densities_.data() + i * tile_values,
-                     .seed = 7,
-                     .first_path = static_cast<uint64_t>(i) * kMostPaths,
-                     .paths = shape.paths,
-                     .query_rows = model_.query_rows,
-                     .steps_left = shape.steps,
-                     .draw = shape.drawn ? 1 : 0});
+    Tile tile = TileOf(i);
+    tile.buffer = buffer_.data() + i * BufferSize();
+    tile.buffer_paths = static_cast<int32_t>(BufferPaths(shapes_[i].paths));
+    tile.buffer_capacity = model_.query_rows;
+    tiles.push_back(tile);
+    paths.push_back(PathTileOf(i));
   }
   tiles_ = DeviceArray<Tile>(tiles);
   paths_ = DeviceArray<PathTile>(paths);
+  x_ = DeviceArray<float>(int64_t{launch_tiles()} * kTileRows * model_.shape.width);
+}
+
+void SmallDecode::UploadWholePaths(int path_positions, int first_path) {
+  values_ = DeviceArray<float>(initial_values_);
+  densities_ = DeviceArray<double>(tile_count() * ValuesSize());
+  buffer_ = DeviceArray<uint16_t>(1);
+  const int tile_paths = kTilePaths / path_positions;
+  std::vector<Tile> tiles;
+  std::vector<PathTile> paths;
+  for (int i = 0; i < tile_count(); ++i) {
+    for (int first = first_path; first < shapes_[i].paths; first += tile_paths) {
+      PathTile path = PathTileOf(i);
+      if (path.order != nullptr) path.order += int64_t{first} * model_.query_rows;
+      path.values += first;
+      path.emitted_densities += first;
+      path.paths = std::min(tile_paths, path.paths - first);
+      path.path_positions = path_positions;
+      path.token_position = 0;
+      Tile tile = TileOf(i);
+      tile.groups = path.paths * path_positions / kGroupPaths;
+      tile.path_positions = path_positions;
+      tiles.push_back(tile);
+      paths.push_back(path);
+    }
+  }
+  tiles_ = DeviceArray<Tile>(tiles);
+  paths_ = DeviceArray<PathTile>(paths);
+  x_ = DeviceArray<float>(int64_t{launch_tiles()} * kTileRows * model_.shape.width);
 }
 
 SmallDecode::Result SmallDecode::Download(Stream stream) const {
@@ -179,8 +216,14 @@ SmallDecode::Result SmallDecode::Run(KvSplit split, int block_rows, Stream strea
 SmallDecode::Result SmallDecode::RunAllLayers(Stream stream) {
   Upload();
   for (int step = 0; step < model_.query_rows; ++step) {
-    Step([&] { AllLayers(stream); }, stream);
+    Step([&] { AllLayers(/*whole_paths=*/false, stream); }, stream);
   }
+  return Download(stream);
+}
+
+SmallDecode::Result SmallDecode::RunWholePaths(int path_positions, Stream stream, int first_path) {
+  UploadWholePaths(path_positions, first_path);
+  Step([&] { AllLayers(/*whole_paths=*/true, stream); }, stream);
   return Download(stream);
 }
 
@@ -190,7 +233,7 @@ void SmallDecode::Step(const std::function<void()>& layers, Stream stream) {
                                   .offsets = offsets_.data(),
                                   .y_weight = vectors_.data(),
                                   .x = x_.data(),
-                                  .tile_count = tile_count(),
+                                  .tile_count = launch_tiles(),
                                   .width = model_.shape.width,
                                   .buffer_positions = model_.query_rows},
                                  stream),
@@ -200,14 +243,14 @@ void SmallDecode::Step(const std::function<void()>& layers, Stream stream) {
                             .x = x_.data(),
                             .paths = paths_.data(),
                             .weights = head_,
-                            .tile_count = tile_count(),
+                            .tile_count = launch_tiles(),
                             .shape = model_.shape,
                             .epsilon = 1e-5f,
                             .std_min = 0.1f,
                             .std_max = 10},
                            stream),
                 "the head");
-  ExpectSuccess(LaunchAdvancePosition({tiles_.data(), paths_.data(), tile_count()}, stream),
+  ExpectSuccess(LaunchAdvancePosition({tiles_.data(), paths_.data(), launch_tiles()}, stream),
                 "counting");
 }
 
@@ -220,13 +263,14 @@ void SmallDecode::LayerByLayer(KvSplit split, int block_rows, Stream stream) {
   }
 }
 
-void SmallDecode::AllLayers(Stream stream) {
+void SmallDecode::AllLayers(bool whole_paths, Stream stream) {
   LayersParams params = {.tiles = tiles_.data(),
                          .x = x_.data(),
-                         .tile_count = tile_count(),
+                         .tile_count = launch_tiles(),
                          .layers = model_.layers,
                          .shape = model_.shape,
-                         .epsilon = 1e-5f};
+                         .epsilon = 1e-5f,
+                         .whole_paths = whole_paths};
   for (int layer = 0; layer < model_.layers; ++layer) {
     const auto& [pre_attention, post_attention] = layers_[layer];
     params.weights[layer] = {post_attention.wgmma_column_tiles, pre_attention.wgmma_column_tiles,
@@ -240,7 +284,7 @@ void SmallDecode::Attend(int layer, KvSplit split, Stream stream) {
                                  .q = q_.data(),
                                  .partial_o = partial_o_.data(),
                                  .partial_ml = partial_ml_.data(),
-                                 .tile_count = tile_count(),
+                                 .tile_count = launch_tiles(),
                                  .shape = model_.shape,
                                  .layer = layer,
                                  .num_splits = num_splits_,
@@ -258,7 +302,7 @@ void SmallDecode::Rows(LayerPart stages, int layer, KvSplit split, int block_row
                         .q = q_.data(),
                         .post_attention = {},
                         .pre_attention = {},
-                        .tile_count = tile_count(),
+                        .tile_count = launch_tiles(),
                         .shape = model_.shape,
                         .kv_layer = layer,
                         .split = split,

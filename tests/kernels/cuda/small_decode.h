@@ -49,18 +49,30 @@ class SmallDecode {
   Result Run(KvSplit split, int block_rows, Stream stream);
   // Computes all layers in one launch. REQUIRES: HasLayersKernel.
   Result RunAllLayers(Stream stream);
+  // Scores the values of all positions at once, in tiles of whole paths (Tile::path_positions). Of
+  // each SmallTile, paths from first_path on. REQUIRES: HasLayersKernel; no tile draws.
+  Result RunWholePaths(int path_positions, Stream stream, int first_path = 0);
+
+  // By which the values of later runs begin, [tiles, query rows, 32]; random at first. The part of
+  // a tile has as many elements in a row as it has paths.
+  std::vector<float>& initial_values() { return initial_values_; }
 
  private:
   void Upload();
+  void UploadWholePaths(int path_positions, int first_path);
+  Tile TileOf(int index) const;
+  PathTile PathTileOf(int index) const;
   Result Download(Stream stream) const;
   // layers() launches the layers of a step.
   void Step(const std::function<void()>& layers, Stream stream);
   void LayerByLayer(KvSplit split, int block_rows, Stream stream);
-  void AllLayers(Stream stream);
+  void AllLayers(bool whole_paths, Stream stream);
   void Attend(int layer, KvSplit split, Stream stream);
   void Rows(LayerPart stages, int layer, KvSplit split, int block_rows, Stream stream);
   int64_t BufferSize() const;
+  int64_t ValuesSize() const { return int64_t{model_.query_rows} * kTilePaths; }  // of a tile
   int tile_count() const { return static_cast<int>(shapes_.size()); }
+  int launch_tiles() const { return static_cast<int>(tiles_.size()); }
 
   const SmallModel model_;
   const std::vector<SmallTile> shapes_;
@@ -78,11 +90,12 @@ class SmallDecode {
   DeviceArray<float> offsets_;
   DeviceArray<uint16_t> head_maps_;
   HeadWeights head_;
-  DeviceArray<float> x_;
   DeviceArray<uint16_t> q_;
   DeviceArray<float> partial_o_;
   DeviceArray<float> partial_ml_;
-  // Of the last decode.
+  std::vector<float> initial_values_;
+  // Of the last run.
+  DeviceArray<float> x_;
   DeviceArray<float> values_;
   DeviceArray<double> densities_;
   DeviceArray<uint16_t> buffer_;

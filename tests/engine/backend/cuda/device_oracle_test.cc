@@ -146,7 +146,8 @@ class DeviceOracleTest : public under_test::BackendTest {
     const std::vector<float> values = model_case.Values();
     const std::vector<Mixture> expected = oracle.TeacherForce(
         model_case.XTarget(), OrdersOf(model_case, order), values, model_case.paths);
-    const int64_t most = driver.backend().density_paths(model_case.query_rows);
+    const int64_t most =
+        driver.backend().density_paths(loaded.context()->model->config(), model_case.query_rows);
     std::vector<std::unique_ptr<DensityWork>> densities;
     std::vector<Work*> works;
     for (int64_t first = 0; first < model_case.paths; first += most) {
@@ -253,6 +254,26 @@ TEST_F(DeviceOracleTest, DensitiesOfManyPaths) {
   BackendDriver driver = NewLargeDriver();
   const LoadedCase loaded(model_case, driver, kMany);
   HoldDensities(loaded, driver, *oracle, Order::kRandom, comparison);
+}
+
+TEST_F(DeviceOracleTest, DensitiesOfWholePaths) {
+  for (const int64_t query_rows : {8, 32}) {
+    const ModelCase model_case = {.options = {.d_model = 128,
+                                              .n_heads = 2,
+                                              .n_kv_heads = 2,
+                                              .n_layers = 12,
+                                              .d_ff = 256,
+                                              .num_components = 20},
+                                  .context_rows = 1'024,
+                                  .query_rows = query_rows,
+                                  .paths = 1'000};
+    Comparison comparison(absl::StrCat("density of 1,000 whole paths of ", query_rows, " values"),
+                          kTwelveNarrowLayers);
+    const auto oracle = NewOracle(model_case);
+    BackendDriver driver = NewLargeDriver();
+    const LoadedCase loaded(model_case, driver, kMany);
+    HoldDensities(loaded, driver, *oracle, Order::kRandom, comparison);
+  }
 }
 
 // ---- The unfused form -----------------------------------------------------------------------

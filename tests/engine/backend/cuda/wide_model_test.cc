@@ -24,7 +24,8 @@ constexpr int kSharedBytes = 227 << 10;      // of compute capability 9.0
 constexpr int kSmallSharedBytes = 99 << 10;  // of 8.6 and 8.9
 
 bool IsFused(const TestModelOptions& options, int shared_bytes = kSharedBytes) {
-  return cuda::KernelShape(MakeTestModel(options).config, shared_bytes).fused;
+  return cuda::KernelShape(MakeTestModel(options).config, {.shared_bytes_per_block = shared_bytes})
+      .fused;
 }
 
 TEST(KernelShapeTest, TheFormFollowsFromTheSizes) {
@@ -50,8 +51,8 @@ TEST(KernelShapeTest, TheFormFollowsFromTheSizes) {
 TEST(KernelShapeTest, RefusesWhatNoFormHolds) {
   const auto message = [](const TestModelOptions& options, int shared_bytes = kSharedBytes) {
     const ModelConfig config = MakeTestModel(options).config;
-    return std::string(
-        cuda::KernelShape(config, shared_bytes).Check(config, shared_bytes).message());
+    const kernels::cuda::DeviceProperties device = {.shared_bytes_per_block = shared_bytes};
+    return std::string(cuda::KernelShape(config, device).Check(config, device).message());
   };
   EXPECT_EQ(message({.d_model = 2'048, .n_heads = 16, .n_kv_heads = 1, .n_layers = 0}), "");
   EXPECT_THAT(message({.d_model = 2'056, .n_heads = 1, .n_kv_heads = 1, .n_layers = 0}),

@@ -48,6 +48,7 @@ TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
                          .order = d_order.data(),
                          .values = d_v.data(),
                          .paths = kPaths,
+                         .stride = kPaths,
                          .query_rows = kQueryRows,
                          .position = 5,
                          .token_position = 4};
@@ -228,6 +229,7 @@ TEST_F(HeadTest, WideDensitiesOfPaths) {
   const PathTile path = {.values = values.data(),
                          .emitted_densities = densities.data(),
                          .paths = kPaths,
+                         .stride = kPaths,
                          .query_rows = 1};
   const DeviceArray<PathTile> paths(std::vector<PathTile>{{}, path});
   const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 0}, {.groups = 3}});
@@ -270,6 +272,7 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
                            .seed = kSeed,
                            .first_path = kFirstPath,
                            .paths = kPaths,
+                           .stride = kPaths,
                            .query_rows = kQueryRows,
                            .position = kPosition,
                            .first_emitted = kFirstEmitted,

@@ -4,11 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/model_shape.h"
+#include "kernels/cuda/layout/tile.h"
 #include "tests/kernels/cuda/device_test.h"
 #include "tests/kernels/cuda/small_decode.h"
 
@@ -76,6 +81,76 @@ TEST_F(LayersTest, ScoresFarFromZero) {
 
 TEST_F(LayersTest, OneLayerAndANarrowMlp) {
   ExpectSameBits(ModelOf(1, 3, /*deviation=*/1, /*hidden=*/160), {{.paths = 17}});
+}
+
+// ---- Whole paths ---------------------------------------------------------------------------
+
+class WholePathsTest : public LayersTest {
+ protected:
+  static double DensityOf(const SmallDecode::Result& result, int64_t at) {
+    return std::bit_cast<double>(result.densities[at]);
+  }
+};
+
+// The sums have another order.
+TEST_F(WholePathsTest, DensitiesAsStepByStep) {
+  for (const auto& [query_rows, path_positions] :
+       {std::pair{5, 8}, std::pair{8, 8}, std::pair{11, 16}, std::pair{32, 32}}) {
+    SCOPED_TRACE(testing::Message() << query_rows << " positions");
+    const SmallModel model = ModelOf(2, query_rows);
+    const std::vector<SmallTile> tiles = {
+        {.context_rows = 150, .paths = 5, .steps = query_rows, .drawn = false},
+        {.context_rows = 1, .paths = 2, .steps = query_rows, .in_order = false, .drawn = false}};
+    SmallDecode decode(model, tiles, properties_);
+    const SmallDecode::Result expected = decode.RunAllLayers(stream_);
+    const SmallDecode::Result actual = decode.RunWholePaths(path_positions, stream_);
+    for (int tile = 0; tile < 2; ++tile) {
+      for (int i = 0; i < query_rows * tiles[tile].paths; ++i) {
+        const int at = tile * query_rows * kTilePaths + i;
+        ASSERT_NEAR(DensityOf(actual, at), DensityOf(expected, at), 0.03) << tile << " " << i;
+      }
+    }
+  }
+}
+
+// A path has the same bits in each place of a tile, whatever the paths beside it; most rows need
+// the shifted sweep.
+TEST_F(WholePathsTest, SameBitsInEveryPlace) {
+  constexpr int kQueryRows = 7;
+  constexpr int kPaths = 9;
+  SmallDecode decode(ModelOf(2, kQueryRows, /*deviation=*/20),
+                     {{.context_rows = 700, .paths = kPaths, .steps = kQueryRows, .drawn = false}},
+                     properties_);
+  const SmallDecode::Result expected = decode.RunWholePaths(8, stream_);
+  for (const auto& [first_path, path_positions] :
+       {std::pair{0, 8}, std::pair{1, 8}, std::pair{2, 8}, std::pair{3, 16}, std::pair{0, 32}}) {
+    const SmallDecode::Result actual = decode.RunWholePaths(path_positions, stream_, first_path);
+    for (int i = 0; i < kQueryRows * kPaths; ++i) {
+      if (i % kPaths < first_path) continue;
+      ASSERT_EQ(actual.densities[i], expected.densities[i])
+          << i << ", from path " << first_path << ", " << path_positions << " positions";
+    }
+  }
+}
+
+// Nor does a position depend on a later value, or another path's, that is infinite.
+TEST_F(WholePathsTest, InfiniteValueReachesLaterPositionsAlone) {
+  constexpr int kQueryRows = 12;
+  constexpr int kPaths = 4;
+  constexpr int kPath = 2;
+  constexpr int kPosition = 5;
+  SmallDecode decode(ModelOf(2, kQueryRows),
+                     {{.paths = kPaths, .steps = kQueryRows, .drawn = false}}, properties_);
+  const SmallDecode::Result expected = decode.RunWholePaths(16, stream_);
+  decode.initial_values()[kPosition * kPaths + kPath] = std::numeric_limits<float>::infinity();
+  const SmallDecode::Result actual = decode.RunWholePaths(16, stream_);
+  for (int i = 0; i < kQueryRows * kPaths; ++i) {
+    if (i % kPaths != kPath || i / kPaths < kPosition) {
+      EXPECT_EQ(actual.densities[i], expected.densities[i]) << i;
+    } else if (i / kPaths > kPosition) {
+      EXPECT_FALSE(std::isfinite(DensityOf(actual, i))) << i;
+    }
+  }
 }
 
 TEST(HasLayersKernelTest, OneShape) {
