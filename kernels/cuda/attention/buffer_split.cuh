@@ -195,16 +195,16 @@ class BufferSplit {
 #pragma unroll
     for (int first = 0; first < T::kColumns; first += kSumColumns) {
       Sums sums = {};
-      MultiplyValues<false>(stage, first, weights, sums);
-      float zero = 0;
+      MultiplyValues(stage, first, weights, sums);
+      float zero[kSumColumns] = {};
 #pragma unroll
       for (int n = 0; n < kSumColumns; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) zero = fmaf(sums[n][i], 0.0f, zero);
+        for (int i = 0; i < 4; ++i) zero[n] = fmaf(sums[n][i], 0.0f, zero[n]);
       }
-      if (__ballot_sync(kAllLanes, !(zero == 0.0f)) != 0) {
-        MultiplyValues<true>(stage, first, weights, sums);
-      }
+      static_assert(kSumColumns == 4);
+      const bool finite = (zero[0] + zero[1]) + (zero[2] + zero[3]) == 0.0f;
+      if (__ballot_sync(kAllLanes, !finite) != 0) MultiplyApart(stage, first, weights, sums);
 #pragma unroll
       for (int n = 0; n < kSumColumns; ++n) {
 #pragma unroll
@@ -216,30 +216,44 @@ class BufferSplit {
     }
   }
 
-  template <bool kApart>
+  // The weights of a pair of paths are the two halves of an operand A.
   __device__ __forceinline__ void MultiplyValues(uint32_t stage, int first,
                                                  const uint32_t (&weights)[2], Sums& sums) const {
     const int own = LaneIndex() / 4;
-    const uint32_t row = RowAt(stage) + first * 16;
-#pragma unroll 2
-    for (int path = 0; path < kGroupPaths; ++path) {
-      const uint32_t a[2] = {path == own ? weights[0] : 0, path == own ? weights[1] : 0};
+    // Of the lane's matrix: the path of the pair, and the columns.
+    const uint32_t row = stage + LaneIndex() % 8 * Stage::kPositionBytes +
+                         LaneIndex() / 8 % 2 * Stage::kRowBytes + (first + LaneIndex() / 16) * 16;
 #pragma unroll
-      for (int piece = 0; piece < kSumColumns; piece += 4) {
+    for (int path = 0; path < kGroupPaths; path += 2) {
+      const bool is_first = path == own;
+      const bool is_second = path + 1 == own;
+      const uint32_t a[4] = {is_first ? weights[0] : 0, is_first ? weights[1] : 0,
+                             is_second ? weights[0] : 0, is_second ? weights[1] : 0};
+#pragma unroll
+      for (int piece = 0; piece < kSumColumns; piece += 2) {
         uint32_t v[4];
         LoadMatricesTransposed(row + path * Stage::kRowBytes + piece * 16, v);
+        Mma(sums[piece], a[0], a[1], a[2], a[3], v[0], v[1]);
+        Mma(sums[piece + 1], a[0], a[1], a[2], a[3], v[2], v[3]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void MultiplyApart(uint32_t stage, int first,
+                                                const uint32_t (&weights)[2], Sums& sums) const {
+    const int own = LaneIndex() / 4;
+    const uint32_t row = RowAt(stage) + first * 16;
+#pragma unroll 1
+    for (int path = 0; path < kGroupPaths; ++path) {
+      const bool is_own = path == own;
+      uint32_t v[kSumColumns];
+      LoadMatricesTransposed(row + path * Stage::kRowBytes, v);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          float(&sum)[4] = sums[piece + i];
-          if constexpr (kApart) {
-            float of_path[4] = {};
-            Mma(of_path, a[0], a[1], v[i]);
+      for (int n = 0; n < kSumColumns; ++n) {
+        float of_path[4] = {};
+        Mma(of_path, is_own ? weights[0] : 0, is_own ? weights[1] : 0, v[n]);
 #pragma unroll
-            for (int k = 0; k < 4; ++k) sum[k] = path == own ? of_path[k] : sum[k];
-          } else {
-            Mma(sum, a[0], a[1], v[i]);
-          }
-        }
+        for (int i = 0; i < 4; ++i) sums[n][i] = is_own ? of_path[i] : sums[n][i];
       }
     }
   }

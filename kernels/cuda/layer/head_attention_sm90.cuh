@@ -58,6 +58,7 @@ class HeadAttention {
     WgmmaWait<0>();
     HoldOperands(s_[0]);
     units_.Release(keys);
+    TakeUnits(/*first=*/true, /*has_next=*/rows_ > kKeyBlockKeys);
     int left_in_split = split_keys;
     bool adds = true;  // the last key block is not the first of its split
     bool first = true;
@@ -75,15 +76,14 @@ class HeadAttention {
                                /*begins_split=*/false, s_[1], s_[0]);
       left_in_split -= 2 * kKeyBlockKeys;
     }
-    const int values = units_.Take();
     HoldOperands(o_);
     HoldOperands(weights_);
     WgmmaFence();
-    Keys::MultiplyValuesAt(weights_, units_.Address(values), o_, adds);
+    Keys::MultiplyValuesAt(weights_, units_.Address(values_), o_, adds);
     WgmmaCommit();
     WgmmaWait<0>();
     HoldOperands(o_);
-    units_.Release(values);
+    units_.Release(values_);
     EndSplit<kSweep>(softmax_);
   }
 
@@ -95,12 +95,9 @@ class HeadAttention {
   __device__ __forceinline__ void AttendToKeyBlock(int valid, bool first, bool adds,
                                                    bool begins_split, typename Keys::Scores& scores,
                                                    typename Keys::Scores& next_scores) {
-    // Beyond the last key block, scores are computed in vain; before the first one, weights are
-    // zero, and any values do.
     const bool has_next = valid > kKeyBlockKeys;
-    int values = first ? 0 : units_.Take();
-    const int keys = has_next ? units_.Take() : values;
-    if (first) values = keys;
+    const int values = values_;
+    const int keys = keys_;
     HoldOperands(o_);
     HoldOperands(weights_);
     HoldOperands(next_scores);
@@ -114,6 +111,7 @@ class HeadAttention {
     const bool raised = kSweep == Sweep::kShifted && softmax_.Shift(scores);
     softmax_.Exponentiate(scores);
     ComputeBeforeWait(softmax_.l[0] + softmax_.l[1]);
+    TakeUnits(/*first=*/false, /*has_next=*/valid > 2 * kKeyBlockKeys);
     WgmmaWait<0>();
     HoldOperands(o_);
     HoldOperands(scores);  // no operand of these products, but PackWeights must not begin earlier
@@ -127,6 +125,15 @@ class HeadAttention {
       for (int k = 0; k < Keys::kColumns; ++k) o_[k] *= softmax_.scale[k % 4 / 2];
     }
     Keys::PackWeights(scores, weights_);
+  }
+
+  // Takes the units of the products of the next call of AttendToKeyBlock, while those of this one
+  // are in flight. Beyond the last key block, scores are computed in vain; before the first one,
+  // weights are zero, and any values do.
+  __device__ __forceinline__ void TakeUnits(bool first, bool has_next) {
+    values_ = first ? 0 : units_.Take();
+    keys_ = has_next ? units_.Take() : values_;
+    if (first) values_ = keys_;
   }
 
   // In the shifted sweep, m is raised for rows that need it in this split, and else stays 0.
@@ -173,6 +180,8 @@ class HeadAttention {
   UnitReader& units_;
   const uint32_t queries_;
   const int rows_;
+  int values_ = 0;  // units: see TakeUnits
+  int keys_ = 0;
   int split_ = 0;
   uint32_t shifted_[2] = {};  // bits of splits in which the rows need the shifted sweep
   ShiftedSoftmax softmax_ = {};

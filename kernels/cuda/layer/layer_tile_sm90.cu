@@ -55,8 +55,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   GridDepWait();
   const Tile tile = LoadCg<Tile>(params.layer.tiles + tile_index);
   if (tile.groups == 0) return;
-  TileLayerBlock<kHeadDim>(params.layer, params.shared, RingConsumer(ring, WarpgroupIndex()), tile,
-                           tile_index)
+  TileLayerBlock<kHeadDim>(params.layer, params.shared, RingConsumer(ring, WarpgroupIndex()), tile)
       .Run();
 #else
   GridDepWait();

@@ -35,8 +35,9 @@ struct TileLayerParams {
 //
 // Every sum has the order that WgmmaRows and NormalizeRows give it.
 //
-// Ring: RingConsumer, or what has its functions. kWidth: as of TileRows.
-template <int kHeadDim, typename Ring = RingConsumer, int kWidth = 0>
+// Ring: RingConsumer, or what has its functions. kWidth: as of TileRows. kRenews: whether the
+// kernel is short of registers (TileRows::Renew).
+template <int kHeadDim, typename Ring = RingConsumer, int kWidth = 0, bool kRenews = false>
 class TileLayerBlock {
   using Rows = TileRows<kHeadDim, kWidth>;
   using Elements = typename Rows::Elements;
@@ -46,8 +47,8 @@ class TileLayerBlock {
 
  public:
   __device__ __forceinline__ TileLayerBlock(const LayerParams& p, const TileSmem& shared,
-                                            const Ring& ring, const Tile& tile, int tile_index)
-      : p_(p), shared_(shared), rows_(p, shared, tile, tile_index), ring_(ring) {}
+                                            const Ring& ring, const Tile& tile)
+      : p_(p), shared_(shared), rows_(p, shared, tile), ring_(ring) {}
 
   __device__ __forceinline__ Rows& rows() { return rows_; }
   __device__ __forceinline__ Ring& ring() { return ring_; }
@@ -81,6 +82,7 @@ class TileLayerBlock {
 #pragma unroll 1
     for (int i = has_post ? 0 : 2; i < (has_pre ? 3 : 2); ++i) {
       const bool mlp = i == 1;
+      if constexpr (kRenews) rows_.Renew();
       if (mlp) {
         Mlp();
       } else {
@@ -89,6 +91,7 @@ class TileLayerBlock {
       AddToX(mlp ? post_vectors + kB2At * width : nullptr);
       Normalize(i == 2 ? pre_vectors : post_vectors + (mlp ? kGamma3At : kGamma2At) * width);
     }
+    if constexpr (kRenews) rows_.Renew();
     if (has_pre) {
       Qkv(store);
     } else {
@@ -183,7 +186,7 @@ class TileLayerBlock {
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
       const int column = rows_.ColumnOf(block);
-      if (column >= rows_.width()) continue;
+      if (!rows_.HasColumn(column)) continue;
 #pragma unroll
       for (int quad = 0; quad < 2; ++quad) {
         Floats4 b = {};
@@ -234,7 +237,7 @@ class TileLayerBlock {
       for (int block = 0; block < kBlocks; ++block) {
         float sum[2] = {};  // of the two quads
         float squares[2] = {};
-        if (rows_.ColumnOf(block) < rows_.width()) {
+        if (rows_.HasColumn(rows_.ColumnOf(block))) {
 #pragma unroll
           for (int c = 0; c < 8; ++c) {
             float& v = rows_.x[Rows::At(block, half, c)];
@@ -272,7 +275,7 @@ class TileLayerBlock {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const int column = rows_.ColumnOf(block);
-        if (column >= rows_.width()) continue;
+        if (!rows_.HasColumn(column)) continue;
 #pragma unroll
         for (int quad = 0; quad < 2; ++quad) {
           const auto g = LoadAs<Floats4>(gamma + column + 4 * quad);

@@ -21,16 +21,19 @@ namespace chorale::kernels::cuda {
 // the second part of the hidden layer are outside attention.
 using BufferState = CombinedState<kLayersHeadDim, kWarpgroupThreads>;
 
-__device__ __forceinline__ BufferState BufferStateOf(const LayersKernelParams& params, int head) {
-  char* const operand = reinterpret_cast<char*>(params.shared.tile.operand.At(DynamicSmem()));
-  char* const hidden = reinterpret_cast<char*>(params.shared.tile.hidden.At(DynamicSmem()));
+// `smem`: DynamicSmem or OwnSmem, likewise below.
+__device__ __forceinline__ BufferState BufferStateOf(const LayersKernelParams& params, char* smem,
+                                                     int head) {
+  char* const operand = reinterpret_cast<char*>(params.shared.tile.operand.At(smem));
+  char* const hidden = reinterpret_cast<char*>(params.shared.tile.hidden.At(smem));
   static_assert(BufferState::kSumsBytes == 2 * kOperandTileSize);
-  char* const ml = params.shared.buffer_ml.At(DynamicSmem());
+  char* const ml = params.shared.buffer_ml.At(smem);
   return {head == 0 ? operand : hidden + 2 * kOperandTileSize, ml + head * BufferState::kMlBytes,
           ThreadIndex() % kWarpgroupThreads};
 }
-__device__ __forceinline__ uint32_t QueriesOf(const LayersKernelParams& params, int head) {
-  return SmemAddress(params.shared.queries.At(DynamicSmem())) +
+__device__ __forceinline__ uint32_t QueriesOf(const LayersKernelParams& params, char* smem,
+                                              int head) {
+  return SmemAddress(params.shared.queries.At(smem)) +
          head * WgmmaKeys<kLayersHeadDim>::kQueryBytes;
 }
 
@@ -39,8 +42,9 @@ class BufferReader {
  public:
   static constexpr bool kOfGroup = false;
 
-  __device__ __forceinline__ explicit BufferReader(const LayersKernelParams& params)
-      : memory_(params.shared.buffer_stages.offset), barriers_(LayersBarriers::Of(params)) {}
+  __device__ __forceinline__ BufferReader(const LayersKernelParams& params, char* smem)
+      : memory_(SmemAddress(params.shared.buffer_stages.At(smem))),
+        barriers_(LayersBarriers::Of(params, smem)) {}
 
   __device__ __forceinline__ int Take() {
     const int stage = next_;
@@ -57,11 +61,11 @@ class BufferReader {
     if (LaneIndex() == 0) MbarrierArrive(&barriers_.buffers_empty[stage]);
   }
   __device__ __forceinline__ uint32_t Address(int stage) const {
-    return SmemAddress(DynamicSmem()) + memory_ + stage * BufferStage<kLayersHeadDim>::kBytes;
+    return memory_ + stage * BufferStage<kLayersHeadDim>::kBytes;
   }
 
  private:
-  const int memory_;
+  const uint32_t memory_;
   LayersBarriers& barriers_;
   int next_ = 0;
   uint32_t parity_ = 0;
@@ -69,12 +73,14 @@ class BufferReader {
 
 // Copies the buffers of all layers to the stages: of each head all splits, of each split all
 // chunks, of each chunk K, then V. A chunk to which this step adds no position may come before the
-// layer's K and V are stored. Called by one thread.
+// layer's K and V are stored. Called by one warp, of which each lane copies a position.
 __device__ __forceinline__ void FillBuffers(const LayersKernelParams& params, const Tile& tile) {
   using Stage = BufferStage<kLayersHeadDim>;
-  auto& barriers = LayersBarriers::Of(params);
-  // Else nobody would keep this thread from falling behind, and only parities of phases are
-  // observable.
+  char* const smem = OwnSmem();
+  auto& barriers = LayersBarriers::Of(params, smem);
+  // Without positions, nobody would keep the warp from falling behind, and only parities of phases
+  // are observable.
+  const int lane = LaneIndex();
   if (TileBuffers(tile, LayersShape(), 0, 0).positions == 0) return;
   const int old_positions = tile.append_position < 0 ? tile.buffer_capacity : tile.append_position;
   int next = 0;
@@ -97,14 +103,16 @@ __device__ __forceinline__ void FillBuffers(const LayersKernelParams& params, co
 #pragma unroll 1
           for (int values = 0; values < 2; ++values) {
             MbarrierWait(&barriers.buffers_empty[next], parity);
-            MbarrierArriveExpectTx(&barriers.buffers_full[next],
-                                   Stage::kPositions * buffers.row_bytes);
-            char* const to =
-                DynamicSmem() + params.shared.buffer_stages.offset + next * Stage::kBytes;
-#pragma unroll 1
-            for (int i = 0; i < Stage::kPositions; ++i) {
-              CpAsyncBulk(to + i * Stage::kPositionBytes, buffers.At(first + i, values != 0),
-                          buffers.row_bytes, &barriers.buffers_full[next]);
+            if (lane == 0) {
+              MbarrierArriveExpectTx(&barriers.buffers_full[next],
+                                     Stage::kPositions * buffers.row_bytes);
+            }
+            __syncwarp();  // bytes are expected before any arrive
+            if (lane < Stage::kPositions) {
+              CpAsyncBulk(params.shared.buffer_stages.At(smem) + next * Stage::kBytes +
+                              lane * Stage::kPositionBytes,
+                          buffers.At(first + lane, values != 0), buffers.row_bytes,
+                          &barriers.buffers_full[next]);
             }
             if (++next == kBufferStages) {
               next = 0;
@@ -123,20 +131,21 @@ __device__ __forceinline__ void FillBuffers(const LayersKernelParams& params, co
 // the rows of its group, in both heads.
 __device__ __forceinline__ void AttendToBuffers(const LayersKernelParams& params,
                                                 const Tile& tile) {
-  auto& barriers = LayersBarriers::Of(params);
+  char* const smem = OwnSmem();
+  auto& barriers = LayersBarriers::Of(params, smem);
   const int group = WarpIndex() % kWarpgroupWarps;
   const int positions = TileBuffers(tile, LayersShape(), 0, 0).positions;
   const int splits = min(kMaxBufferSplits, static_cast<int>(CeilDiv(positions, kBufferChunk)));
-  BufferReader reader(params);
+  BufferReader reader(params, smem);
 #pragma unroll 1
   for (int layer = 0; layer < params.layers; ++layer) {
     MbarrierWait(&barriers.q_ready, layer & 1);
 #pragma unroll 1
     for (int head = 0; head < kConsumerWarpgroups; ++head) {
-      const SharedQueries<kLayersHeadDim> q = {QueriesOf(params, head), group};
+      const SharedQueries<kLayersHeadDim> q = {QueriesOf(params, smem, head), group};
       const BufferSplit<kLayersHeadDim, BufferReader, SharedQueries<kLayersHeadDim>> rows(tile,
                                                                                           group, q);
-      BufferState combined = BufferStateOf(params, head);
+      BufferState combined = BufferStateOf(params, smem, head);
 #pragma unroll 1
       for (int split = 0; split < splits; ++split) {
         RowState<kLayersHeadDim> state;

@@ -8,6 +8,7 @@
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/ptx/mbarrier.cuh"
+#include "kernels/cuda/ptx/registers.cuh"
 #include "kernels/cuda/ptx/smem.cuh"
 
 namespace chorale::kernels::cuda {
@@ -38,8 +39,13 @@ struct LayersBarriers {
   uint32_t votes[kConsumerWarpgroups][kWarpgroupWarps];
   uint32_t not_finite[kConsumerWarpgroups][kWarpgroupWarps];  // see PathKeys
 
+  // `smem`: the block's, or OwnSmem.
+  __device__ __forceinline__ static LayersBarriers& Of(const LayersKernelParams& params,
+                                                       char* smem) {
+    return *reinterpret_cast<LayersBarriers*>(params.shared.barriers.At(smem));
+  }
   __device__ __forceinline__ static LayersBarriers& Of(const LayersKernelParams& params) {
-    return *reinterpret_cast<LayersBarriers*>(params.shared.barriers.At(DynamicSmem()));
+    return Of(params, DynamicSmem());
   }
   __device__ __forceinline__ void Init() {
     for (int h = 0; h < kConsumerWarpgroups; ++h) {
@@ -63,8 +69,18 @@ struct LayersBarriers {
 };
 static_assert(sizeof(LayersBarriers) <= kLayersBarriersBytes);
 
-__device__ __forceinline__ char* UnitAt(const LayersKernelParams& params, int warpgroup, int unit) {
-  return params.shared.ring.At(DynamicSmem()) + (warpgroup * kUnits + unit) * kUnitBytes;
+// DynamicSmem for a warpgroup whose code differs from that of others. What the compiler computes
+// once for all of them, it keeps in local memory for all of them, if one is short of registers.
+// Shared memory leaves local memory almost no cache.
+__device__ __forceinline__ char* OwnSmem() {
+  int zero = 0;
+  PinValue(zero);
+  return DynamicSmem() + zero;
+}
+
+__device__ __forceinline__ char* UnitAt(const LayersKernelParams& params, char* smem, int warpgroup,
+                                        int unit) {
+  return params.shared.ring.At(smem) + (warpgroup * kUnits + unit) * kUnitBytes;
 }
 
 }  // namespace chorale::kernels::cuda

@@ -39,7 +39,7 @@ class PathKeys {
 
   // Stores 8 columns, from d on, of the K, or the V, of the lane's token.
   __device__ __forceinline__ void StoreKey(int d, const Words4& words) const {
-    StoreAs<Words4>(keys_ + KeyBlockKeyAt(pair_, d, kHeadDim), words);
+    StoreShared(keys_ + KeyBlockKeyAt(pair_, d, kHeadDim), words);
   }
   // Adds to `finite` whether all of them are.
   __device__ __forceinline__ void StoreValue(int d, const Words4& words, bool& finite) const {

@@ -24,10 +24,43 @@ constexpr int kThreads = (kConsumerWarpgroups + 2) * kWarpgroupThreads;
 // All together 512, as many as a multiprocessor has for each thread of a warpgroup.
 template <bool kWholePaths>
 struct LayersRegisters {
-  static constexpr int kConsumer = kWholePaths ? 232 : 192;
-  static constexpr int kBuffer = kWholePaths ? 24 : 104;
-  static constexpr int kProducer = 24;
+  static constexpr int kConsumer = kWholePaths ? 224 : 184;
+  static constexpr int kBuffer = kWholePaths ? 24 : 120;
+  static constexpr int kProducer = kWholePaths ? 40 : 24;
 };
+
+// The block's tile, once all threads have called it. Calls GridDepWait.
+__device__ __forceinline__ const Tile& ReadTile(const LayersKernelParams& params) {
+  GridDepWait();
+  Tile& tile = *params.shared.tile_copy.At(OwnSmem());
+  constexpr int kWords = sizeof(Tile) / 4;
+  static_assert(kWords <= kWarpSize);
+  if (threadIdx.x < kWords) {
+    const auto* from = reinterpret_cast<const uint32_t*>(params.layer.tiles + blockIdx.x);
+    reinterpret_cast<uint32_t*>(&tile)[threadIdx.x] = LoadCg<uint32_t>(from + threadIdx.x);
+  }
+  __syncthreads();
+  return tile;
+}
+
+// The warpgroup that copies for the others.
+template <bool kWholePaths>
+__device__ __forceinline__ void Produce(const LayersKernelParams& params) {
+  const int warp = WarpIndex() % kWarpgroupWarps;
+  UnitFiller filler(params, warp % kConsumerWarpgroups);
+  const bool fills = warp < kConsumerWarpgroups && LaneIndex() == 0;
+  if (fills) filler.FillFirst();
+  const Tile& tile = ReadTile(params);
+  if (tile.groups == 0) {
+    if (fills) filler.WaitForFirst();
+  } else if (warp > kConsumerWarpgroups) {
+    if constexpr (!kWholePaths) FillBuffers(params, tile);
+  } else if (fills) {
+    filler.Run(tile);
+  } else if (LaneIndex() == 0) {
+    FillVectors(params);
+  }
+}
 
 // Grid: x tiles. Two warpgroups attend to the context, a head each, and compute all products with
 // weights, half of the outputs each. Another one attends to the buffers, while they attend to the
@@ -42,45 +75,24 @@ __global__ void __launch_bounds__(kThreads, 1)
     LayersKernel(const __grid_constant__ LayersKernelParams params) {
   GridDepLaunch();
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  const auto tile_index = static_cast<int>(blockIdx.x);
   if (threadIdx.x == 0) LayersBarriers::Of(params).Init();
   __syncthreads();
+  // Each warpgroup computes addresses of its own: see OwnSmem.
   const int warpgroup = WarpgroupIndex();
-  const int warp = WarpIndex() % kWarpgroupWarps;
   using Registers = LayersRegisters<kWholePaths>;
-  constexpr int kProducers = kConsumerWarpgroups + 1;
-  UnitFiller filler(params, warp % kConsumerWarpgroups);
-  const bool fills = warpgroup == kProducers && warp < kConsumerWarpgroups && LaneIndex() == 0;
-  if (fills) filler.FillFirst();
-  GridDepWait();
-  Tile& tile = *params.shared.tile_copy.At(DynamicSmem());
-  constexpr int kWords = sizeof(Tile) / 4;
-  static_assert(kWords <= kWarpSize);
-  if (threadIdx.x < kWords) {
-    const auto* from = reinterpret_cast<const uint32_t*>(params.layer.tiles + tile_index);
-    reinterpret_cast<uint32_t*>(&tile)[threadIdx.x] = LoadCg<uint32_t>(from + threadIdx.x);
-  }
-  __syncthreads();
-  if (tile.groups == 0) {
-    if (fills) filler.WaitForFirst();
-    return;
-  }
-  if (warpgroup == kProducers) {
+  if (warpgroup > kConsumerWarpgroups) {
     RegDealloc<Registers::kProducer>();
-    if (LaneIndex() != 0) return;
-    if (warp < kConsumerWarpgroups) {
-      filler.Run(tile);
-    } else if (warp == kConsumerWarpgroups) {
-      FillVectors(params);
-    } else if constexpr (!kWholePaths) {
-      FillBuffers(params, tile);
-    }
+    Produce<kWholePaths>(params);
   } else if (warpgroup == kConsumerWarpgroups) {
     RegDealloc<Registers::kBuffer>();
-    if constexpr (!kWholePaths) AttendToBuffers(params, tile);
+    const Tile& tile = ReadTile(params);
+    if constexpr (!kWholePaths) {
+      if (tile.groups > 0) AttendToBuffers(params, tile);
+    }
   } else {
     RegAlloc<Registers::kConsumer>();
-    LayersConsumer<kWholePaths>(params, tile, tile_index).Run();
+    const Tile& tile = ReadTile(params);
+    if (tile.groups > 0) LayersConsumer<kWholePaths>(params, tile).Run();
   }
 #else
   GridDepWait();

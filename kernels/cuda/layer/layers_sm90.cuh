@@ -32,25 +32,26 @@ namespace chorale::kernels::cuda {
 template <bool kWholePaths>
 class LayersConsumer {
   static constexpr int kHeadDim = kLayersHeadDim;
-  using Block = TileLayerBlock<kHeadDim, UnitReader, LayersShape().width>;
+  using Block = TileLayerBlock<kHeadDim, UnitReader, LayersShape().width, /*kRenews=*/true>;
   using Rows = TileRows<kHeadDim, LayersShape().width>;
 
  public:
-  __device__ __forceinline__ LayersConsumer(const LayersKernelParams& params, const Tile& tile,
-                                            int tile_index)
+  __device__ __forceinline__ LayersConsumer(const LayersKernelParams& params, const Tile& tile)
       : params_(params),
         tile_(tile),
         warpgroup_(WarpgroupIndex()),
-        block_(params.layer, params.shared.tile, UnitReader(params, warpgroup_), tile, tile_index) {
-  }
+        block_(params.layer, params.shared.tile, UnitReader(params, warpgroup_), tile) {}
 
   __device__ __forceinline__ void Run() {
     auto& barriers = LayersBarriers::Of(params_);
 #pragma unroll 1
     for (int layer = -1; layer < params_.layers; ++layer) {
-      if (layer >= 0) Attend(layer);
-      block_.rows().LoadX();
-      if (layer < 0) block_.rows().FillOperand(block_.rows().x);
+      if (layer >= 0) {
+        Attend(layer);
+      } else {
+        block_.rows().LoadX();
+        block_.rows().FillOperand(block_.rows().x);
+      }
       block_.rows().ShareOperand();
       const int slot = (layer + 1) % kVectorSlots;
       MbarrierWait(&barriers.vectors_full[slot], (layer + 1) / kVectorSlots & 1);
@@ -81,9 +82,9 @@ class LayersConsumer {
       SyncAll();  // the MLP of other warps has read `hidden`
       uint16_t* const queries = params_.shared.queries.At(DynamicSmem());
       block_.rows().ForPieces(qkv, [&](int half, int column, const Words4& words) {
-        StoreAs<Words4>(queries + warpgroup_ * (kTileRows * kHeadDim) +
-                            KeyBlockKeyAt(block_.rows().RowOf(half), column % kHeadDim, kHeadDim),
-                        words);
+        StoreShared(queries + warpgroup_ * (kTileRows * kHeadDim) +
+                        KeyBlockKeyAt(block_.rows().RowOf(half), column % kHeadDim, kHeadDim),
+                    words);
       });
       return;
     }
@@ -113,7 +114,7 @@ class LayersConsumer {
 
   __device__ __forceinline__ void StoreToBuffer(int layer, bool is_value,
                                                 const typename Rows::Elements& elements) {
-    const int path = WarpIndex() % kWarpgroupWarps * kGroupPaths + LaneIndex() / 4;
+    const int path = block_.rows().pair();
     if (tile_.append_position < 0 || path >= tile_.groups * kGroupPaths) return;
     uint16_t* to = tile_.buffer +
                    layer * BufferLayerSize(tile_.buffer_capacity, tile_.buffer_paths,
@@ -122,16 +123,17 @@ class LayersConsumer {
                                tile_.buffer_paths, kHeadDim);
     if (is_value) to += tile_.buffer_paths * kHeadDim;
     block_.rows().ForPieces(elements, [&](int half, int column, const Words4& words) {
-      if (half == 1) StoreAs<Words4>(to + column % kHeadDim, words);
+      if (half == 1) StoreGlobal(to + column % kHeadDim, words);
     });
   }
 
-  // The warpgroup's half of the operand becomes attention.
+  // The warpgroup's half of the operand becomes attention. Loads x, too.
   __device__ __forceinline__ void Attend(int layer) {
     auto& barriers = LayersBarriers::Of(params_);
     const int warp = WarpIndex() % kWarpgroupWarps;
     MbarrierWait(&barriers.q_ready, layer & 1);
-    HeadAttention attention(block_.ring(), QueriesOf(params_, warpgroup_), tile_.context_rows);
+    HeadAttention attention(block_.ring(), QueriesOf(params_, DynamicSmem(), warpgroup_),
+                            tile_.context_rows);
     const bool needs = attention.PlainSweep() && warp < tile_.groups;
     const uint32_t lanes = __ballot_sync(kAllLanes, needs);
     if (LaneIndex() == 0) {
@@ -147,6 +149,8 @@ class LayersConsumer {
       for (int i = 0; i < kUnits; ++i) block_.ring().Release(block_.ring().Take());
       attention.ShiftedSweep();
     }
+    block_.rows().Renew();
+    block_.rows().LoadX();  // arrives while the warp waits for the buffers
     RowState<kHeadDim>& state = attention.combined;
     CombineWithTokens(layer, state);
     uint32_t words[AttentionTraits<kHeadDim>::kColumns][2];
@@ -168,11 +172,11 @@ class LayersConsumer {
     RowState<kHeadDim> of_tokens;
     if constexpr (kWholePaths) {
       PathKeys(params_, warpgroup_)
-          .Attend(QueriesOf(params_, warpgroup_), tile_.path_positions, of_tokens);
+          .Attend(QueriesOf(params_, DynamicSmem(), warpgroup_), tile_.path_positions, of_tokens);
     } else {
       MbarrierWait(&LayersBarriers::Of(params_).buffers_done, layer & 1);
       if (TileBuffers(tile_, LayersShape(), layer, 0).positions == 0) return;
-      BufferStateOf(params_, warpgroup_).Load(of_tokens);
+      BufferStateOf(params_, DynamicSmem(), warpgroup_).Load(of_tokens);
     }
     state.Combine(of_tokens);
   }

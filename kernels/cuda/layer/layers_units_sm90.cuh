@@ -26,7 +26,7 @@ class UnitReader {
   };
 
   __device__ __forceinline__ UnitReader(const LayersKernelParams& params, int warpgroup)
-      : memory_(SmemAddress(UnitAt(params, warpgroup, 0))),
+      : memory_(SmemAddress(UnitAt(params, DynamicSmem(), warpgroup, 0))),
         full_(LayersBarriers::Of(params).full[warpgroup]),
         empty_(LayersBarriers::Of(params).empty[warpgroup]) {}
 
@@ -75,20 +75,17 @@ class UnitReader {
 class UnitFiller {
  public:
   __device__ __forceinline__ UnitFiller(const LayersKernelParams& params, int warpgroup)
-      : params_(params),
-        warpgroup_(warpgroup),
-        memory_(UnitAt(params, warpgroup, 0)),
-        full_(LayersBarriers::Of(params).full[warpgroup]),
-        empty_(LayersBarriers::Of(params).empty[warpgroup]) {}
+      : params_(params), warpgroup_(warpgroup), smem_(OwnSmem()) {}
 
   // Before GridDepWait: the first weights.
   __device__ __forceinline__ void FillFirst() { FillWeights(-1, 0, kUnits); }
   __device__ __forceinline__ void WaitForFirst() const {
-    for (int i = 0; i < kUnits; ++i) MbarrierWait(full_ + i, 0);
+    auto& barriers = LayersBarriers::Of(params_, smem_);
+    for (int i = 0; i < kUnits; ++i) MbarrierWait(&barriers.full[warpgroup_][i], 0);
   }
 
   __device__ __forceinline__ void Run(const Tile& tile) {
-    auto& barriers = LayersBarriers::Of(params_);
+    auto& barriers = LayersBarriers::Of(params_, smem_);
     FillWeights(-1, kUnits, UnitsOf(-1));
     uint32_t parity = 0;
 #pragma unroll 1
@@ -145,9 +142,11 @@ class UnitFiller {
     }
   }
   __device__ __forceinline__ void Fill(const char* from) {
-    MbarrierWait(empty_ + next_, parity_ ^ 1);
-    MbarrierArriveExpectTx(full_ + next_, kUnitBytes);
-    CpAsyncBulk(memory_ + next_ * kUnitBytes, from, kUnitBytes, full_ + next_);
+    auto& barriers = LayersBarriers::Of(params_, smem_);
+    Mbarrier* const full = &barriers.full[warpgroup_][next_];
+    MbarrierWait(&barriers.empty[warpgroup_][next_], parity_ ^ 1);
+    MbarrierArriveExpectTx(full, kUnitBytes);
+    CpAsyncBulk(UnitAt(params_, smem_, warpgroup_, next_), from, kUnitBytes, full);
     if (++next_ == kUnits) {
       next_ = 0;
       parity_ ^= 1;
@@ -156,16 +155,15 @@ class UnitFiller {
 
   const LayersKernelParams& params_;
   const int warpgroup_;
-  char* const memory_;
-  Mbarrier* const full_;
-  Mbarrier* const empty_;
+  char* const smem_;
   int next_ = 0;
   uint32_t parity_ = 0;
 };
 
 // Copies the vectors of each layer. Called by one thread.
 __device__ __forceinline__ void FillVectors(const LayersKernelParams& params) {
-  auto& barriers = LayersBarriers::Of(params);
+  char* const smem = OwnSmem();
+  auto& barriers = LayersBarriers::Of(params, smem);
   const ModelShape& shape = params.layer.shape;
   const int post_bytes = 4 * PostAttentionVectorsSize(shape);
   const int pre_bytes = 4 * PreAttentionVectorsSize(shape);
@@ -173,8 +171,8 @@ __device__ __forceinline__ void FillVectors(const LayersKernelParams& params) {
   for (int layer = -1; layer < params.layers; ++layer) {
     const int slot = (layer + 1) % kVectorSlots;
     const uint32_t parity = (layer + 1) / kVectorSlots & 1;
-    char* const to = reinterpret_cast<char*>(params.shared.vectors.At(DynamicSmem()) +
-                                             slot * params.shared.vectors_size);
+    char* const to =
+        reinterpret_cast<char*>(params.shared.vectors.At(smem) + slot * params.shared.vectors_size);
     Mbarrier* const full = &barriers.vectors_full[slot];
     const bool has_post = layer >= 0;
     const bool has_pre = layer + 1 < params.layers;

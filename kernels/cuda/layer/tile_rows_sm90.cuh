@@ -12,6 +12,7 @@
 #include "kernels/cuda/layout/weight_tiles.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/math.cuh"
+#include "kernels/cuda/ptx/registers.cuh"
 #include "kernels/cuda/ptx/smem.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
@@ -42,13 +43,27 @@ class TileRows {
 
   // `tile` must outlive this object; it is read after GridDepWait alone.
   __device__ __forceinline__ TileRows(const LayerParams& p, const TileSmem& shared,
-                                      const Tile& tile, int tile_index)
+                                      const Tile& tile)
       : p_(p),
         shared_(shared),
         tile_(tile),
-        tile_index_(tile_index),
+        tile_index_(static_cast<int>(blockIdx.x)),
         warpgroup_(WarpgroupIndex()),
-        warp_(WarpIndex() % kWarpgroupWarps) {}
+        warp_(WarpIndex() % kWarpgroupWarps),
+        lane_(LaneIndex()) {}
+
+  // Computes anew what addresses follow from. Else, in a kernel short of registers, the compiler
+  // computes addresses once, where they are of no use yet, and keeps them in local memory, which
+  // shared memory leaves almost no cache.
+  __device__ __forceinline__ void Renew() {
+    int thread = ThreadIndex();
+    PinValue(thread);
+    warpgroup_ = thread / (kWarpgroupWarps * kWarpSize);
+    warp_ = thread / kWarpSize % kWarpgroupWarps;
+    lane_ = thread % kWarpSize;
+    tile_index_ = static_cast<int>(blockIdx.x);
+    PinValue(tile_index_);
+  }
 
   __device__ __forceinline__ int warpgroup() const { return warpgroup_; }
   __device__ __forceinline__ int width() const { return kWidth > 0 ? kWidth : p_.shape.width; }
@@ -68,11 +83,16 @@ class TileRows {
   }
   // The first column of a block, in a weight tile.
   __device__ __forceinline__ int ColumnOf(int block) const {
-    return warpgroup_ * kWgmmaTileOutputs + 32 * block + ThreadIndex() % 4 * 8;
+    return warpgroup_ * kWgmmaTileOutputs + 32 * block + lane_ % 4 * 8;
+  }
+  __device__ __forceinline__ bool HasColumn(int column) const {
+    return kWidth == kWeightTileInputs || column < width();
   }
   __device__ __forceinline__ int RowOf(int half) const {
-    return warp_ * kGroupRows + LaneIndex() / 4 + 8 * half;
+    return warp_ * kGroupRows + lane_ / 4 + 8 * half;
   }
+  // The lane's rows are this pair's, in a tile of paths.
+  __device__ __forceinline__ int pair() const { return warp_ * kGroupPaths + lane_ / 4; }
   // Index among the rows of all tiles.
   __device__ __forceinline__ int64_t GlobalRow(int half) const {
     return static_cast<int64_t>(tile_index_) * kTileRows + RowOf(half);
@@ -148,6 +168,15 @@ class TileRows {
 
   // ---- Rows in global memory -----------------------------------------------------------------
 
+  // x of the lane's first element, and where another block begins: one address, and offsets that
+  // may be known to the compiler.
+  __device__ __forceinline__ float* XOfLane() const {
+    return p_.x + GlobalRow(0) * width() + ColumnOf(0);
+  }
+  __device__ __forceinline__ int XOffset(int block, int half) const {
+    return 8 * half * width() + 32 * block;
+  }
+
   // Also rows that are not in use; no output depends on those.
   __device__ __forceinline__ void LoadX() {
 #pragma unroll
@@ -155,11 +184,11 @@ class TileRows {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const int column = ColumnOf(block);
-        const float* const from = p_.x + GlobalRow(half) * width() + column;
+        const float* const from = XOfLane() + XOffset(block, half);
 #pragma unroll
         for (int quad = 0; quad < 2; ++quad) {
           Floats4 four = {};
-          if (column < width()) four = LoadCg<Floats4>(from + 4 * quad);
+          if (HasColumn(column)) four = LoadCg<Floats4>(from + 4 * quad);
 #pragma unroll
           for (int i = 0; i < 4; ++i) x[At(block, half, 4 * quad + i)] = four.v[i];
         }
@@ -174,14 +203,14 @@ class TileRows {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const int column = ColumnOf(block);
-        if (column >= width()) continue;
-        float* const to = p_.x + GlobalRow(half) * width() + column;
+        if (!HasColumn(column)) continue;
+        float* const to = XOfLane() + XOffset(block, half);
 #pragma unroll
         for (int quad = 0; quad < 2; ++quad) {
           Floats4 four;
 #pragma unroll
           for (int i = 0; i < 4; ++i) four.v[i] = x[At(block, half, 4 * quad + i)];
-          StoreAs<Floats4>(to + 4 * quad, four);
+          StoreGlobal(to + 4 * quad, four);
         }
       }
     }
@@ -263,24 +292,25 @@ class TileRows {
   }
   // The lane's fragment of a k-step of an operand.
   __device__ __forceinline__ uint16_t* FragmentOf(uint16_t* operand, int step) const {
-    return operand + step * kFragmentsSize + (warp_ * kWarpSize + LaneIndex()) * 8;
+    return operand + step * kFragmentsSize + (warp_ * kWarpSize + lane_) * 8;
   }
 
   __device__ __forceinline__ void StoreOwn(uint16_t* operand) const {
 #pragma unroll
     for (int step = 0; step < kOwnSteps; ++step) {
       const uint32_t(&words)[4] = own_[step];
-      StoreAs<Words4>(FragmentOf(operand, warpgroup_ * kOwnSteps + step),
-                      {words[0], words[1], words[2], words[3]});
+      StoreShared(FragmentOf(operand, warpgroup_ * kOwnSteps + step),
+                  Words4{words[0], words[1], words[2], words[3]});
     }
   }
 
   const LayerParams& p_;
   const TileSmem& shared_;
   const Tile& tile_;
-  const int tile_index_;
-  const int warpgroup_;
-  const int warp_;              // of the warpgroup
+  int tile_index_;
+  int warpgroup_;
+  int warp_;  // of the warpgroup
+  int lane_;
   uint32_t own_[kOwnSteps][4];  // the warpgroup's half of an operand
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cuda/ptx/smem.cuh"
 #include "kernels/cuda/ptx/vector_types.cuh"
 
 namespace chorale::kernels::cuda {
@@ -17,6 +18,27 @@ __device__ __forceinline__ Access LoadAs(const T* from) {
 template <typename Access, typename T>
 __device__ __forceinline__ void StoreAs(T* to, const Access& value) {
   *reinterpret_cast<Access*>(to) = value;
+}
+
+// The same for global and shared memory, certainly in one instruction: the compiler may divide
+// StoreAs.
+template <typename Access, typename T>
+__device__ __forceinline__ void StoreGlobal(T* to, const Access& value) {
+  static_assert(sizeof(Access) == 16);
+  uint32_t w[4];
+  memcpy(w, &value, sizeof(w));
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(w[0]), "r"(w[1]),
+               "r"(w[2]), "r"(w[3])
+               : "memory");
+}
+template <typename Access, typename T>
+__device__ __forceinline__ void StoreShared(T* to, const Access& value) {
+  static_assert(sizeof(Access) == 16);
+  uint32_t w[4];
+  memcpy(w, &value, sizeof(w));
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(SmemAddress(to)), "r"(w[0]),
+               "r"(w[1]), "r"(w[2]), "r"(w[3])
+               : "memory");
 }
 
 // ld.global.cg: from L2, for data that an earlier kernel may have written (runtime/launch.h).

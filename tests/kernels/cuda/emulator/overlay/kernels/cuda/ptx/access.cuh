@@ -25,6 +25,15 @@ void StoreAs(T* to, const Access& value) {
 }
 
 template <typename Access, typename T>
+void StoreGlobal(T* to, const Access& value) {
+  StoreAs<Access>(to, value);
+}
+template <typename Access, typename T>
+void StoreShared(T* to, const Access& value) {
+  StoreAs<Access>(to, value);
+}
+
+template <typename Access, typename T>
 Access LoadCg(const T* from) {
   return LoadAs<Access>(from);
 }
