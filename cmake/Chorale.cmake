@@ -54,6 +54,7 @@ else()
   set(CHORALE_HAS_NVCC OFF)
 endif()
 option(CHORALE_CUDA "Build the GPU backend. Needs nvcc and GCC." ${CHORALE_HAS_NVCC})
+option(CHORALE_RANDOM_DELAYS "Delay warps of GPU kernels at random, to look for races." OFF)
 if(CHORALE_CUDA)
   set(CMAKE_CUDA_COMPILER ${CHORALE_NVCC})
   # Machine code for the A100 and the H100 and their kin, and PTX for what comes after. The

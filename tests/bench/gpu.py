@@ -54,11 +54,15 @@ SYSTEM_LIBRARY = re.compile(r'(ld-linux.*|lib(c|m|dl|rt|pthread|resolv))\.so')
 SANITIZED_TESTS = [
     'AttentionTest.BuffersOfDecodeAndDensity*', '*EncodeAttentionTest.AgreesWithTheReference*',
     '*EncodeAttentionTest.RowsOfBothSweepsInATile*',
-    'LayerTest.EveryPart', 'LayerTest.Wgmma', 'LayerTest.Tile', 'HeadTest.*', 'EmbedTest.*',
+    'LayerTest.EveryPart', 'LayerTest.Wgmma', 'LayerTest.Tile', 'LayersTest.SameBitsAsLayerByLayer',
+    'WholePathsTest.InfiniteValueReachesLaterPositionsAlone', 'HeadTest.*', 'EmbedTest.*',
     'CellColumnsTest.*', 'CellPoolTest.*', 'CellRowsTest.*', 'CellSummaryTest.*',
     'FeatureMeanTest.*',
     'GemmTest.ScratchLimitsTheLargestLaunch', 'UnfusedRowsTest.*']
-PROFILED_KERNELS = ['AttentionKernel', 'MmaLayerKernel', 'WgmmaLayerKernel', 'TileLayerKernel']
+# racecheck does not know that a phase of an mbarrier orders accesses: it reports every exchange of
+# the kernel of all layers.
+NOT_RACECHECKED_TESTS = ['LayersTest.*', 'WholePathsTest.*']
+PROFILED_KERNELS = ['LayersKernel', 'AttentionKernel', 'MmaLayerKernel', 'WgmmaLayerKernel', 'TileLayerKernel']
 PRODUCT_POINTS = ['b', 'b_wide', 'b_768', 'b_1024']
 
 
@@ -237,15 +241,19 @@ def stage_sanitizer(run):
     for tool in ('memcheck', 'racecheck', 'initcheck', 'synccheck'):
         sanitizer = ['compute-sanitizer', '--target-processes', 'all', '--tool', tool,
                      '--error-exitcode', '1']
+        tests = ':'.join(SANITIZED_TESTS)
+        if tool == 'racecheck':
+            tests += '-' + ':'.join(NOT_RACECHECKED_TESTS)
         run.check(f'{tool}_kernels', 110, [*sanitizer, *run.ours(
-            'cuda_kernels_test', '--gtest_filter=' + ':'.join(SANITIZED_TESTS))])
+            'cuda_kernels_test', '--gtest_filter=' + tests)])
         run.check(f'{tool}_backend', 80, [*sanitizer, *run.bench(
             '--point=tiny', '--rounds=1', '--runs=1', '--workspace_mib=64')])
 
 
 def stage_profile(run):
-    """Four launches in the middle of a decode, where buffers are half full; a step has 25.
+    """Four launches in the middle of a decode, where buffers are half full.
 
+    A step has 25, or a single one, of point c, that computes all layers.
     Caches are left as they are: from one step to the next, weights and contexts stay in L2.
     """
     ncu = ['ncu', '--target-processes', 'all', '--clock-control', 'none', '--cache-control', 'none',
@@ -253,8 +261,9 @@ def stage_profile(run):
            '--print-units', 'base', '--kernel-name', 'regex:' + '|'.join(PROFILED_KERNELS),
            '--launch-count', '4']
     encode = ['--measure=encode', '--point=b', '--paths=32', '--context_rows=8192']
-    for name, skip, flags in (*((f'decode_{point}', 402, ['--measure=decode', f'--point={point}'])
-                                for point in 'bcd'), ('encode_8192', 8, encode)):
+    for name, skip, flags in (*((f'decode_{point}', skip, ['--measure=decode', f'--point={point}'])
+                                for point, skip in (('b', 402), ('c', 16), ('d', 402))),
+                              ('encode_8192', 8, encode)):
         output = run.check(f'profile_{name}', 140, [
             *ncu, '--launch-skip', str(skip),
             *run.bench('--profile', '--overlap=false', *flags)])

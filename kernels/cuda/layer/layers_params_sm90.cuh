@@ -25,6 +25,9 @@ struct LayersKernelParams {
   FusedLayer weights[kMostFusedLayers];
 };
 
+// The named barrier of all warps that compute GEMMs, after those of TileRows::Sync.
+inline constexpr int kConsumersBarrier = kWarpgroupWarps + 1;
+
 // Barriers in shared memory. Phases count layers, unless stated.
 struct LayersBarriers {
   Mbarrier full[kConsumerWarpgroups][kUnits];  // phases count rounds of the ring

@@ -29,43 +29,42 @@ struct LayersRegisters {
   static constexpr int kProducer = kWholePaths ? 40 : 24;
 };
 
-// The block's tile, once all threads have called it. Calls GridDepWait.
-__device__ __forceinline__ const Tile& ReadTile(const LayersKernelParams& params) {
-  GridDepWait();
-  Tile& tile = *params.shared.tile_copy.At(OwnSmem());
+// The block's tile, which ReadTile has copied to shared memory.
+__device__ __forceinline__ const Tile& TileOfBlock(const LayersKernelParams& params) {
+  return *params.shared.tile_copy.At(OwnSmem());
+}
+__device__ __forceinline__ void ReadTile(const LayersKernelParams& params) {
   constexpr int kWords = sizeof(Tile) / 4;
   static_assert(kWords <= kWarpSize);
   if (threadIdx.x < kWords) {
     const auto* from = reinterpret_cast<const uint32_t*>(params.layer.tiles + blockIdx.x);
-    reinterpret_cast<uint32_t*>(&tile)[threadIdx.x] = LoadCg<uint32_t>(from + threadIdx.x);
+    auto* to = reinterpret_cast<uint32_t*>(params.shared.tile_copy.At(DynamicSmem()));
+    to[threadIdx.x] = LoadCg<uint32_t>(from + threadIdx.x);
   }
   __syncthreads();
-  return tile;
 }
 
-// The warpgroup that copies for the others.
+// The fourth warpgroup.
 template <bool kWholePaths>
 __device__ __forceinline__ void Produce(const LayersKernelParams& params) {
+  const Tile& tile = TileOfBlock(params);
   const int warp = WarpIndex() % kWarpgroupWarps;
-  UnitFiller filler(params, warp % kConsumerWarpgroups);
-  const bool fills = warp < kConsumerWarpgroups && LaneIndex() == 0;
-  if (fills) filler.FillFirst();
-  const Tile& tile = ReadTile(params);
-  if (tile.groups == 0) {
-    if (fills) filler.WaitForFirst();
-  } else if (warp > kConsumerWarpgroups) {
-    if constexpr (!kWholePaths) FillBuffers(params, tile);
-  } else if (fills) {
-    filler.Run(tile);
-  } else if (LaneIndex() == 0) {
+  if (warp > kConsumerWarpgroups) {
+    if constexpr (!kWholePaths) {
+      if (tile.groups > 0) FillBuffers(params, tile);
+    }
+  } else if (LaneIndex() != 0) {
+    return;
+  } else if (warp < kConsumerWarpgroups) {
+    UnitFiller(params, warp).Run(tile);
+  } else if (tile.groups > 0) {
     FillVectors(params);
   }
 }
 
 // Grid: x tiles. Two warpgroups attend to the context, a head each, and compute all products with
 // weights, half of the outputs each. Another one attends to the buffers, while they attend to the
-// context; whole paths have none. Each thread that copies something for them is in a warp of its
-// own.
+// context; whole paths have none. Each warp of the fourth one copies something else for them.
 //
 // Before GridDepWait the kernel reads weights alone.
 //
@@ -77,21 +76,24 @@ __global__ void __launch_bounds__(kThreads, 1)
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   if (threadIdx.x == 0) LayersBarriers::Of(params).Init();
   __syncthreads();
-  // Each warpgroup computes addresses of its own: see OwnSmem.
   const int warpgroup = WarpgroupIndex();
+  if (warpgroup > kConsumerWarpgroups) UnitFiller::FillFirst(params);
+  GridDepWait();
+  ReadTile(params);
+  // Each warpgroup computes addresses of its own: see OwnSmem.
   using Registers = LayersRegisters<kWholePaths>;
   if (warpgroup > kConsumerWarpgroups) {
     RegDealloc<Registers::kProducer>();
     Produce<kWholePaths>(params);
   } else if (warpgroup == kConsumerWarpgroups) {
     RegDealloc<Registers::kBuffer>();
-    const Tile& tile = ReadTile(params);
     if constexpr (!kWholePaths) {
+      const Tile& tile = TileOfBlock(params);
       if (tile.groups > 0) AttendToBuffers(params, tile);
     }
   } else {
     RegAlloc<Registers::kConsumer>();
-    const Tile& tile = ReadTile(params);
+    const Tile& tile = TileOfBlock(params);
     if (tile.groups > 0) LayersConsumer<kWholePaths>(params, tile).Run();
   }
 #else

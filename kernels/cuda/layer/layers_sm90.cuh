@@ -71,9 +71,8 @@ class LayersConsumer {
   }
 
  private:
-  static constexpr int kAllBarrier = kWarpgroupWarps + 1;  // after those of TileRows::Sync
   __device__ __forceinline__ void SyncAll() const {
-    NamedBarrierSync<kConsumerWarps * kWarpSize>(kAllBarrier);
+    NamedBarrierSync<kConsumerWarps * kWarpSize>(kConsumersBarrier);
   }
 
   __device__ __forceinline__ void StoreQkv(int layer, int weight_tile,

@@ -77,15 +77,23 @@ class UnitFiller {
   __device__ __forceinline__ UnitFiller(const LayersKernelParams& params, int warpgroup)
       : params_(params), warpgroup_(warpgroup), smem_(OwnSmem()) {}
 
-  // Before GridDepWait: the first weights.
-  __device__ __forceinline__ void FillFirst() { FillWeights(-1, 0, kUnits); }
-  __device__ __forceinline__ void WaitForFirst() const {
-    auto& barriers = LayersBarriers::Of(params_, smem_);
-    for (int i = 0; i < kUnits; ++i) MbarrierWait(&barriers.full[warpgroup_][i], 0);
+  // Fills the units of both warpgroups with the first weights, before GridDepWait. Called by the
+  // warpgroup whose first two warps fill them from then on.
+  __device__ __forceinline__ static void FillFirst(const LayersKernelParams& params) {
+    const int warp = WarpIndex() % kWarpgroupWarps;
+    if (warp < kConsumerWarpgroups && LaneIndex() == 0) {
+      UnitFiller(params, warp).FillWeights(-1, 0, kUnits);
+    }
   }
 
+  // Fills them for an idle tile no more. REQUIRES: FillFirst was called.
   __device__ __forceinline__ void Run(const Tile& tile) {
     auto& barriers = LayersBarriers::Of(params_, smem_);
+    if (tile.groups == 0) {
+      for (int i = 0; i < kUnits; ++i) MbarrierWait(&barriers.full[warpgroup_][i], 0);
+      return;
+    }
+    parity_ = 1;  // FillFirst has filled each unit once
     FillWeights(-1, kUnits, UnitsOf(-1));
     uint32_t parity = 0;
 #pragma unroll 1

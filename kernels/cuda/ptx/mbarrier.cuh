@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/ptx/random_delay.cuh"
 #include "kernels/cuda/ptx/smem.cuh"
 
 namespace chorale::kernels::cuda {
@@ -25,12 +26,14 @@ __device__ __forceinline__ void MbarrierInit(Mbarrier* barrier, int count) {
 }
 // Release semantics: writes before it are visible to threads that wait for the phase.
 __device__ __forceinline__ void MbarrierArrive(Mbarrier* barrier) {
+  RandomDelay();
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SmemAddress(barrier)) : "memory");
 #endif
 }
 // Arrives once and makes the phase expect `bytes` more (expect_tx).
 __device__ __forceinline__ void MbarrierArriveExpectTx(Mbarrier* barrier, int bytes) {
+  RandomDelay();
 #if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SmemAddress(barrier)),
                "r"(bytes)
@@ -39,6 +42,7 @@ __device__ __forceinline__ void MbarrierArriveExpectTx(Mbarrier* barrier, int by
 }
 // Waits until the phase of `parity` has completed. Parity 1 of a new barrier returns immediately.
 __device__ __forceinline__ void MbarrierWait(Mbarrier* barrier, uint32_t parity) {
+  RandomDelay();
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "{\n"

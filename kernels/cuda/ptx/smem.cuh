@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/ptx/random_delay.cuh"
+
 namespace chorale::kernels::cuda {
 
 // Aligned to 1,024 bytes: the swizzle of wgmma follows from addresses.
@@ -20,6 +22,7 @@ __device__ __forceinline__ uint32_t SmemAddress(const void* at) {
 // barrier, 1 to 15.
 template <int kThreads>
 __device__ __forceinline__ void NamedBarrierSync(int barrier) {
+  RandomDelay();
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
 

@@ -36,6 +36,9 @@ SmallModel ModelOf(int layers, int query_rows, float deviation = 1, int hidden =
 
 class LayersTest : public DeviceTest {
  protected:
+  // How often a launch is repeated.
+  static int Times() { return LinkedDevice() == DeviceKind::kEmulator ? 1 : 50; }
+
   void SetUp() override {
     DeviceTest::SetUp();
     if (IsSkipped()) return;
@@ -46,8 +49,7 @@ class LayersTest : public DeviceTest {
     ASSERT_TRUE(HasLayersKernel(model.shape, model.layers, properties_.shared_bytes_per_block));
     SmallDecode decode(model, tiles, properties_);
     const SmallDecode::Result expected = decode.Run(KvSplit::kSingle, 16, stream_);
-    const int times = LinkedDevice() == DeviceKind::kEmulator ? 1 : 50;
-    for (int i = 0; i < times; ++i) {
+    for (int i = 0; i < Times(); ++i) {
       ASSERT_TRUE(decode.RunAllLayers(stream_) == expected) << "time " << i;
     }
   }
@@ -124,11 +126,13 @@ TEST_F(WholePathsTest, SameBitsInEveryPlace) {
   const SmallDecode::Result expected = decode.RunWholePaths(8, stream_);
   for (const auto& [first_path, path_positions] :
        {std::pair{0, 8}, std::pair{1, 8}, std::pair{2, 8}, std::pair{3, 16}, std::pair{0, 32}}) {
-    const SmallDecode::Result actual = decode.RunWholePaths(path_positions, stream_, first_path);
-    for (int i = 0; i < kQueryRows * kPaths; ++i) {
-      if (i % kPaths < first_path) continue;
-      ASSERT_EQ(actual.densities[i], expected.densities[i])
-          << i << ", from path " << first_path << ", " << path_positions << " positions";
+    for (int time = 0; time < Times(); ++time) {
+      const SmallDecode::Result actual = decode.RunWholePaths(path_positions, stream_, first_path);
+      for (int i = 0; i < kQueryRows * kPaths; ++i) {
+        if (i % kPaths < first_path) continue;
+        ASSERT_EQ(actual.densities[i], expected.densities[i])
+            << i << ", from path " << first_path << ", " << path_positions << " positions";
+      }
     }
   }
 }
