@@ -43,6 +43,7 @@ class LayerSchedule {
   // See cpu::BatchedWork. A batch stays within a phase.
   int64_t BeginBatch(int64_t max_steps);
   RowRange RowsOf(int64_t task) const;
+  RowRange BatchRows() const { return {.first = rows_done_, .rows = batch_rows_}; }  // of all tasks
   int64_t EndBatch();
 
  private:

@@ -62,7 +62,8 @@ SANITIZED_TESTS = [
 # racecheck does not know that a phase of an mbarrier orders accesses: it reports every exchange of
 # the kernel of all layers.
 NOT_RACECHECKED_TESTS = ['LayersTest.*', 'WholePathsTest.*']
-PROFILED_KERNELS = ['LayersKernel', 'AttentionKernel', 'MmaLayerKernel', 'WgmmaLayerKernel', 'TileLayerKernel']
+PROFILED_KERNELS = ['LayersKernel', 'AttentionKernel', 'MmaLayerKernel', 'WgmmaLayerKernel',
+                    'TileLayerKernel']
 PRODUCT_POINTS = ['b', 'b_wide', 'b_768', 'b_1024']
 
 
@@ -253,7 +254,8 @@ def stage_sanitizer(run):
 def stage_profile(run):
     """Four launches in the middle of a decode, where buffers are half full.
 
-    A step has 25, or a single one, of point c, that computes all layers.
+    A step has 25; at point c, a single one, which computes all layers.
+
     Caches are left as they are: from one step to the next, weights and contexts stay in L2.
     """
     ncu = ['ncu', '--target-processes', 'all', '--clock-control', 'none', '--cache-control', 'none',

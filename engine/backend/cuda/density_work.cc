@@ -112,10 +112,8 @@ void DensityWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   const Forward forward(model_, launch);
   while (max_steps > 0 && !done() && launch.device.status().ok()) {
     // Steps of whole paths run in common launches.
-    const int64_t steps = schedule_.BeginBatch(set_.whole_paths ? max_steps : 1);
-    const RowRange last = schedule_.RowsOf(steps - 1);
-    const int64_t first = schedule_.RowsOf(0).first;
-    const TileSet set = PartOf(set_, model_.shape(), {first, last.first + last.rows - first});
+    schedule_.BeginBatch(set_.whole_paths ? max_steps : 1);
+    const TileSet set = PartOf(set_, model_.shape(), schedule_.BatchRows());
     if (set.whole_paths) {
       forward.EmbedPaths(set);
       forward.AllLayers(model_.shape().layers, set);

@@ -20,7 +20,7 @@ namespace chorale::cuda {
 // Processes all positions of a path together; a decode processes them one after the other. Row
 // tiles of whole paths go through all layers, one batch after the other. Otherwise there is a row
 // tile for each position of each tile of paths, and all complete a layer before the first one
-// enters the next. Which of both depends on the model, the device and T alone.
+// enters the next. Which of the two depends on the model, the device and T alone.
 class DensityWork : public chorale::DensityWork, public Launchable {
  public:
   DensityWork(DensitySpec spec, Device& device);

@@ -55,7 +55,7 @@ void EncodeWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
       continue;
     }
     schedule_.BeginBatch(1);
-    const RowRange tiles = schedule_.RowsOf(0);
+    const RowRange tiles = schedule_.BatchRows();
     const TileSet set = PartOf(set_, model_.shape(), tiles);
     if (schedule_.phase() == 0) {
       Embed(set, tiles, launch);

@@ -38,7 +38,8 @@ class Forward {
   void AttentionAndMlp(int64_t layer, const TileSet& set) const {
     form_.AttentionAndMlp(layer, set, scratch_);
   }
-  // Computes `layers` layers, all of the model's, of tiles of paths, or of whole paths.
+  // Computes `layers` layers, all of the model's, of tiles of paths. Those of whole paths
+  // have no other form than LayerForm::AllLayers.
   void AllLayers(int64_t layers, const TileSet& set) const {
     if (form_.AllLayers(set, scratch_)) return;
     PreAttention(0, set);

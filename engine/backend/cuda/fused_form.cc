@@ -167,9 +167,11 @@ void FusedForm::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
 }
 
 bool FusedForm::AllLayers(const TileSet& set, const LaunchWorkspace& scratch) const {
-  const bool faster = set.count >= kLeastTilesOfAllLayers &&
-                      SplitsOfTile(set.count, set.largest_context, scratch) == 1;
-  if (!shape_.has_layers_kernel || !(set.whole_paths || faster)) return false;
+  if (!shape_.has_layers_kernel) return false;
+  if (!set.whole_paths && (set.count < kLeastTilesOfAllLayers ||
+                           SplitsOfTile(set.count, set.largest_context, scratch) > 1)) {
+    return false;
+  }
   const auto layers = static_cast<int>(layers_.size());
   kernels::cuda::LayersParams params = {.tiles = set.tiles,
                                         .x = set.x,

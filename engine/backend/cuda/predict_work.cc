@@ -44,7 +44,7 @@ void PredictWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   float* const mixtures = layout_.mixtures.At(memory_);
   for (; max_steps > 0 && !done() && launch.device.status().ok(); --max_steps) {
     schedule_.BeginBatch(1);
-    const RowRange tiles = schedule_.RowsOf(0);
+    const RowRange tiles = schedule_.BatchRows();
     const TileSet set = PartOf(set_, shape, tiles);
     const int64_t first = tiles.first * kTileRows;
     if (schedule_.phase() == 0) {

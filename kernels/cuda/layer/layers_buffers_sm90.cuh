@@ -1,4 +1,4 @@
-// The buffers in LayersKernel: the thread that copies them, and the warpgroup that attends to them.
+// The buffers in LayersKernel: the warp that copies them, and the warpgroup that attends to them.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYERS_BUFFERS_SM90_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYERS_BUFFERS_SM90_CUH_
 
@@ -73,7 +73,7 @@ class BufferReader {
 
 // Copies the buffers of all layers to the stages: of each head all splits, of each split all
 // chunks, of each chunk K, then V. A chunk to which this step adds no position may come before the
-// layer's K and V are stored. Called by one warp, of which each lane copies a position.
+// layer's K and V are stored. Called by one warp, of which a lane copies each position of a chunk.
 __device__ __forceinline__ void FillBuffers(const LayersKernelParams& params, const Tile& tile) {
   using Stage = BufferStage<kLayersHeadDim>;
   char* const smem = OwnSmem();

@@ -20,14 +20,19 @@ TEST(LayerScheduleTest, EveryRowGoesOnceThroughEveryPhase) {
       while (!phases.done()) {
         const int64_t left = steps_of_phase - steps_done % steps_of_phase;
         const int64_t tasks = phases.BeginBatch(max_steps);
+        const RowRange batch = phases.BatchRows();
+        int64_t next = batch.first;
         for (int64_t task = 0; task < tasks; ++task) {
           const RowRange range = phases.RowsOf(task);
           ASSERT_GE(range.rows, 1);
           ASSERT_LE(range.rows, 16);
+          ASSERT_EQ(range.first, next);
+          next += range.rows;
           for (int64_t row = range.first; row < range.first + range.rows; ++row) {
             ASSERT_EQ(phases_of_row.at(row)++, phases.phase()) << row;
           }
         }
+        ASSERT_EQ(next, batch.first + batch.rows);
         const int64_t steps = phases.EndBatch();
         ASSERT_EQ(steps, std::min(max_steps, left));
         steps_done += steps;

@@ -53,8 +53,8 @@ class SmallDecode {
   // each SmallTile, paths from first_path on. REQUIRES: HasLayersKernel; no tile draws.
   Result RunWholePaths(int path_positions, Stream stream, int first_path = 0);
 
-  // By which the values of later runs begin, [tiles, query rows, 32]; random at first. The part of
-  // a tile has as many elements in a row as it has paths.
+  // The values with which later runs begin, [tiles, query rows, 32]; random at first. In the part
+  // of a tile, a row has as many elements as the tile has paths.
   std::vector<float>& initial_values() { return initial_values_; }
 
  private:
