@@ -93,7 +93,7 @@ class BufferStages {
 //
 // Zero times infinity is not zero: should the V of a path not be finite, then each path's product
 // is computed apart, with the same bits.
-template <int kHeadDim, typename Reader, typename Q = Queries<kHeadDim>>
+template <int kHeadDim, typename Reader>
 class BufferSplit {
   using T = AttentionTraits<kHeadDim>;
   using Stage = BufferStage<kHeadDim>;
@@ -103,7 +103,7 @@ class BufferSplit {
 
  public:
   // Row g attends to tile.visible_query positions, row g + 8 to tile.visible_buffer.
-  __device__ __forceinline__ BufferSplit(const Tile& tile, int group, const Q& q)
+  __device__ __forceinline__ BufferSplit(const Tile& tile, int group, const Queries<kHeadDim>& q)
       : visible_{tile.visible_query, tile.visible_buffer}, group_(group), q_(q) {}
 
   // Attends to the chunks of a split, whose stages the ring has (BufferStages), and sets `state`,
@@ -142,7 +142,6 @@ class BufferSplit {
   __device__ __forceinline__ void Scores(uint32_t stage, float (&s)[4]) const {
     const int own = LaneIndex() / 4;
     const uint32_t row = RowAt(stage);
-    const Queries<kHeadDim> q = q_.Get();
 #pragma unroll 4
     for (int path = 0; path < kGroupPaths; ++path) {
       float of_path[4] = {};
@@ -152,7 +151,7 @@ class BufferSplit {
         LoadMatrices(row + path * Stage::kRowBytes + piece * 16, k);
 #pragma unroll
         for (int i = 0; i < 4; i += 2) {
-          const uint32_t(&a)[4] = q.step[(piece + i) / 2];
+          const uint32_t(&a)[4] = q_.step[(piece + i) / 2];
           Mma(of_path, a[0], a[1], a[2], a[3], k[i], k[i + 1]);
         }
       }
@@ -260,7 +259,7 @@ class BufferSplit {
 
   const int visible_[2];
   const int group_;
-  const Q& q_;
+  const Queries<kHeadDim>& q_;
 };
 
 }  // namespace chorale::kernels::cuda

@@ -98,6 +98,13 @@ class CombinedState {
       : sums_(reinterpret_cast<float*>(sums) + thread),
         ml_(reinterpret_cast<float*>(ml) + thread) {}
 
+  // m, l and o of row g (half 0) or g + 8; o of columns 8 (i / 2) + {2j, 2j+1}.
+  __device__ __forceinline__ float& M(int half) const { return ml_[2 * half * kThreads]; }
+  __device__ __forceinline__ float& L(int half) const { return ml_[(2 * half + 1) * kThreads]; }
+  __device__ __forceinline__ float& O(int half, int i) const {
+    return sums_[(half * 2 * T::kColumns + i) * kThreads];
+  }
+
   __device__ __forceinline__ void Clear() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -121,15 +128,6 @@ class CombinedState {
     }
   }
 
-  __device__ __forceinline__ void Store(const RowState<kHeadDim>& state) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      M(half) = state.m[half];
-      L(half) = state.l[half];
-#pragma unroll
-      for (int i = 0; i < 2 * T::kColumns; ++i) O(half, i) = state.o[i / 2][2 * half + i % 2];
-    }
-  }
   __device__ __forceinline__ void Load(RowState<kHeadDim>& state) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -141,12 +139,6 @@ class CombinedState {
   }
 
  private:
-  __device__ __forceinline__ float& M(int half) const { return ml_[2 * half * kThreads]; }
-  __device__ __forceinline__ float& L(int half) const { return ml_[(2 * half + 1) * kThreads]; }
-  __device__ __forceinline__ float& O(int half, int i) const {
-    return sums_[(half * 2 * T::kColumns + i) * kThreads];
-  }
-
   float* const sums_;
   float* const ml_;
 };
@@ -156,8 +148,6 @@ class CombinedState {
 template <int kHeadDim>
 struct Queries {
   uint32_t step[kHeadDim / 16][4];
-
-  __device__ __forceinline__ const Queries& Get() const { return *this; }
 
   // `q` is the head of the group's first row; rows are row_stride elements apart.
   __device__ __forceinline__ void Load(const uint16_t* q, int row_stride) {
@@ -178,19 +168,6 @@ struct Queries {
     for (int s = 0; s < kHeadDim / 16; ++s) {
       LoadMatrices(tile + 2 * KeyBlockKeyAt(row, 16 * s + LaneIndex() / 16 * 8, kHeadDim), step[s]);
     }
-  }
-};
-
-// Queries that stay in shared memory (LoadShared), where registers are short.
-template <int kHeadDim>
-struct SharedQueries {
-  uint32_t tile;
-  int group;
-
-  __device__ __forceinline__ Queries<kHeadDim> Get() const {
-    Queries<kHeadDim> q;
-    q.LoadShared(tile, group);
-    return q;
   }
 };
 

@@ -51,14 +51,12 @@ class HeadAttention {
     }
     split_ = 0;
     BeginSplit<kSweep>(0);
-    int keys = units_.Take();
+    unit_ = units_.Take();
     WgmmaFence();
-    Keys::MultiplyKeys(queries_, units_.Address(keys), s_[0]);
+    Keys::MultiplyKeys(queries_, units_.Address(unit_), s_[0]);
     WgmmaCommit();
     WgmmaWait<0>();
     HoldOperands(s_[0]);
-    units_.Release(keys);
-    TakeUnits(/*first=*/true, /*has_next=*/rows_ > kKeyBlockKeys);
     int left_in_split = split_keys;
     bool adds = true;  // the last key block is not the first of its split
     bool first = true;
@@ -66,24 +64,24 @@ class HeadAttention {
     for (int left = rows_; left > 0; left -= 2 * kKeyBlockKeys) {
       const bool begins_split = left_in_split == 0;
       if (begins_split) left_in_split = split_keys;
-      AttendToKeyBlock<kSweep>(left, first, /*adds=*/!first, begins_split, s_[0], s_[1]);
+      AttendToKeyBlock<kSweep>(left, /*adds=*/!first, begins_split, s_[0], s_[1]);
       first = false;
       if (left <= kKeyBlockKeys) {
         adds = left_in_split != split_keys;
         break;
       }
-      AttendToKeyBlock<kSweep>(left - kKeyBlockKeys, false, /*adds=*/left_in_split != split_keys,
+      AttendToKeyBlock<kSweep>(left - kKeyBlockKeys, /*adds=*/left_in_split != split_keys,
                                /*begins_split=*/false, s_[1], s_[0]);
       left_in_split -= 2 * kKeyBlockKeys;
     }
     HoldOperands(o_);
     HoldOperands(weights_);
     WgmmaFence();
-    Keys::MultiplyValuesAt(weights_, units_.Address(values_), o_, adds);
+    Keys::MultiplyValuesAt(weights_, units_.Address(unit_), o_, adds);
     WgmmaCommit();
     WgmmaWait<0>();
     HoldOperands(o_);
-    units_.Release(values_);
+    units_.Release(unit_);
     EndSplit<kSweep>(softmax_);
   }
 
@@ -92,18 +90,15 @@ class HeadAttention {
   // and afterwards of this one; next_scores become those of the key block after. `adds`: the key
   // block before was not the first of its split.
   template <Sweep kSweep>
-  __device__ __forceinline__ void AttendToKeyBlock(int valid, bool first, bool adds,
-                                                   bool begins_split, typename Keys::Scores& scores,
+  __device__ __forceinline__ void AttendToKeyBlock(int valid, bool adds, bool begins_split,
+                                                   typename Keys::Scores& scores,
                                                    typename Keys::Scores& next_scores) {
-    const bool has_next = valid > kKeyBlockKeys;
-    const int values = values_;
-    const int keys = keys_;
     HoldOperands(o_);
     HoldOperands(weights_);
     HoldOperands(next_scores);
     WgmmaFence();
-    Keys::MultiplyValuesAt(weights_, units_.Address(values), o_, adds);
-    Keys::MultiplyKeys(queries_, units_.Address(keys), next_scores);
+    Keys::MultiplyValuesAt(weights_, units_.Address(unit_), o_, adds);
+    Keys::MultiplyKeys(queries_, units_.Address(unit_) + kUnitBytes / 2, next_scores);
     WgmmaCommit();
     if (valid < kKeyBlockKeys) Keys::Mask(scores, valid);
     const ShiftedSoftmax ended = softmax_;
@@ -111,13 +106,13 @@ class HeadAttention {
     const bool raised = kSweep == Sweep::kShifted && softmax_.Shift(scores);
     softmax_.Exponentiate(scores);
     ComputeBeforeWait(softmax_.l[0] + softmax_.l[1]);
-    TakeUnits(/*first=*/false, /*has_next=*/valid > 2 * kKeyBlockKeys);
+    const int next = units_.Take();  // while products are in flight
     WgmmaWait<0>();
     HoldOperands(o_);
     HoldOperands(scores);  // no operand of these products, but PackWeights must not begin earlier
     HoldOperands(next_scores);
-    if (!first) units_.Release(values);
-    if (has_next) units_.Release(keys);
+    units_.Release(unit_);
+    unit_ = next;
     if (begins_split) {
       EndSplit<kSweep>(ended);
     } else if (raised) {
@@ -125,15 +120,6 @@ class HeadAttention {
       for (int k = 0; k < Keys::kColumns; ++k) o_[k] *= softmax_.scale[k % 4 / 2];
     }
     Keys::PackWeights(scores, weights_);
-  }
-
-  // Takes the units of the products of the next call of AttendToKeyBlock, while those of this one
-  // are in flight. Beyond the last key block, scores are computed in vain; before the first one,
-  // weights are zero, and any values do.
-  __device__ __forceinline__ void TakeUnits(bool first, bool has_next) {
-    values_ = first ? 0 : units_.Take();
-    keys_ = has_next ? units_.Take() : values_;
-    if (first) values_ = keys_;
   }
 
   // In the shifted sweep, m is raised for rows that need it in this split, and else stays 0.
@@ -180,8 +166,7 @@ class HeadAttention {
   UnitReader& units_;
   const uint32_t queries_;
   const int rows_;
-  int values_ = 0;  // units: see TakeUnits
-  int keys_ = 0;
+  int unit_ = 0;  // of the products of the next call of AttendToKeyBlock
   int split_ = 0;
   uint32_t shifted_[2] = {};  // bits of splits in which the rows need the shifted sweep
   ShiftedSoftmax softmax_ = {};

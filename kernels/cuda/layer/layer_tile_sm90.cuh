@@ -136,7 +136,13 @@ class TileLayerBlock {
   __device__ __forceinline__ void Qkv(const Store& store) {
     const int tiles = WeightTilesOf(kWidth > 0 ? 3 * kWidth : p_.shape.qkv_width());
     Elements qkv;
-    MultiplyWeightTile(false, [&] { rows_.StoreX(); });
+    MultiplyWeightTile(false, [&] {
+      if constexpr (kRenews) {
+        rows_.SaveX();
+      } else {
+        rows_.StoreX();
+      }
+    });
 #pragma unroll 1
     for (int tile = 1; tile < tiles; ++tile) {
       TakeTotals(qkv);
@@ -156,18 +162,15 @@ class TileLayerBlock {
   // called while the product is in flight.
   template <typename Meanwhile>
   __device__ __forceinline__ void MultiplyWeightTile(bool accumulate, const Meanwhile& meanwhile) {
-    const auto stage = ring_.NextWeights();
-    const uint64_t weights[2] = {
-        MakeSmemDescriptor(ring_.Half(stage, 0), kWgmmaTileHalfBytes, 8 * 16),
-        MakeSmemDescriptor(ring_.Half(stage, 1), kWgmmaTileHalfBytes, 8 * 16)};
+    const int stage = ring_.Take();
+    const uint64_t weights = MakeSmemDescriptor(ring_.Address(stage), kWgmmaTileHalfBytes, 8 * 16);
     HoldOperands(rows_.a);
     HoldOperands(sums_[0]);
     HoldOperands(sums_[1]);
     WgmmaFence();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      Wgmma(sums_[step % 2], rows_.a[step],
-            weights[step / (kSteps / 2)] + step % (kSteps / 2) * (2 * kWgmmaTileHalfBytes / 16),
+      Wgmma(sums_[step % 2], rows_.a[step], weights + step * (2 * kWgmmaTileHalfBytes / 16),
             step >= 2 || accumulate);
     }
     WgmmaCommit();
@@ -176,7 +179,7 @@ class TileLayerBlock {
     HoldOperands(rows_.a);
     HoldOperands(sums_[0]);
     HoldOperands(sums_[1]);
-    ring_.ReleaseWeights(stage);
+    ring_.Release(stage);
   }
 
   __device__ __forceinline__ float Total(int i) const { return sums_[0][i] + sums_[1][i]; }

@@ -5,6 +5,7 @@
 #include "base/integer_math.h"
 #include "kernels/cuda/attention/buffer_split.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/attention/transposed_buffer_split.cuh"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
 #include "kernels/cuda/layer/layers_params_sm90.cuh"
 #include "kernels/cuda/layer/smem_layers_sm90.h"
@@ -21,15 +22,16 @@ namespace chorale::kernels::cuda {
 // the second part of the hidden layer are outside attention.
 using BufferState = CombinedState<kLayersHeadDim, kWarpgroupThreads>;
 
-// `smem`: DynamicSmem or OwnSmem, likewise below.
+// That of a lane of the warp that has the same index in another warpgroup. `smem`: DynamicSmem or
+// OwnSmem, likewise below.
 __device__ __forceinline__ BufferState BufferStateOf(const LayersKernelParams& params, char* smem,
-                                                     int head) {
+                                                     int head, int lane) {
   char* const operand = reinterpret_cast<char*>(params.shared.tile.operand.At(smem));
   char* const hidden = reinterpret_cast<char*>(params.shared.tile.hidden.At(smem));
   static_assert(BufferState::kSumsBytes == 2 * kOperandTileSize);
   char* const ml = params.shared.buffer_ml.At(smem);
   return {head == 0 ? operand : hidden + 2 * kOperandTileSize, ml + head * BufferState::kMlBytes,
-          ThreadIndex() % kWarpgroupThreads};
+          WarpIndex() % kWarpgroupWarps * kWarpSize + lane};
 }
 __device__ __forceinline__ uint32_t QueriesOf(const LayersKernelParams& params, char* smem,
                                               int head) {
@@ -37,11 +39,48 @@ __device__ __forceinline__ uint32_t QueriesOf(const LayersKernelParams& params, 
          head * WgmmaKeys<kLayersHeadDim>::kQueryBytes;
 }
 
+// Combines a split with the splits before it, unless it is the first one. BufferState has a path's
+// state for each of the four lanes that have its rows.
+__device__ __forceinline__ void CombineStates(const LayersKernelParams& params, char* smem,
+                                              int head, bool is_first,
+                                              const TransposedState<kLayersHeadDim>& split) {
+  const int g = LaneIndex() / 4;
+  const int j = LaneIndex() % 4;
+#pragma unroll
+  for (int quad = 0; quad < kGroupQuads; ++quad) {
+    // Columns g and 8 + g are of the lane that has columns 2 (g / 2) and the next one.
+    const BufferState to = BufferStateOf(params, smem, head, (quad * kQuadPaths + j) * 4 + g / 2);
+    CombineScale scale[2];
+    float m[2];
+    float l[2];
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      m[row] = split.m[2 * quad + row];
+      l[row] = split.l[2 * quad + row];
+      if (is_first) continue;
+      m[row] = to.M(row);
+      scale[row] = CombineMax(m[row], split.m[2 * quad + row]);
+      l[row] = CombineSum(to.L(row), l[row], scale[row]);
+    }
+#pragma unroll
+    for (int i = 0; i < kLayersHeadDim / 4; ++i) {
+      float& o = to.O(i % 2, i / 2 * 2 + g % 2);
+      const float more = split.o[quad][i / 4][i % 4];
+      o = is_first ? more : CombineSum(o, more, scale[i % 2]);
+    }
+    __syncwarp();  // both lanes that compute m and l have read those before
+    if (g % 2 != 0) continue;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      to.M(row) = m[row];
+      to.L(row) = l[row];
+    }
+  }
+}
+
 // A warp's view of the stages of buffers: as RingReader.
 class BufferReader {
  public:
-  static constexpr bool kOfGroup = false;
-
   __device__ __forceinline__ BufferReader(const LayersKernelParams& params, char* smem)
       : memory_(SmemAddress(params.shared.buffer_stages.At(smem))),
         barriers_(LayersBarriers::Of(params, smem)) {}
@@ -109,10 +148,10 @@ __device__ __forceinline__ void FillBuffers(const LayersKernelParams& params, co
             }
             __syncwarp();  // bytes are expected before any arrive
             if (lane < Stage::kPositions) {
-              CpAsyncBulk(params.shared.buffer_stages.At(smem) + next * Stage::kBytes +
-                              lane * Stage::kPositionBytes,
-                          buffers.At(first + lane, values != 0), buffers.row_bytes,
-                          &barriers.buffers_full[next]);
+              CpAsyncBulkOnce(params.shared.buffer_stages.At(smem) + next * Stage::kBytes +
+                                  lane * Stage::kPositionBytes,
+                              buffers.At(first + lane, values != 0), buffers.row_bytes,
+                              &barriers.buffers_full[next]);
             }
             if (++next == kBufferStages) {
               next = 0;
@@ -142,18 +181,19 @@ __device__ __forceinline__ void AttendToBuffers(const LayersKernelParams& params
     MbarrierWait(&barriers.q_ready, layer & 1);
 #pragma unroll 1
     for (int head = 0; head < kConsumerWarpgroups; ++head) {
-      const SharedQueries<kLayersHeadDim> q = {QueriesOf(params, smem, head), group};
-      const BufferSplit<kLayersHeadDim, BufferReader, SharedQueries<kLayersHeadDim>> rows(tile,
-                                                                                          group, q);
-      BufferState combined = BufferStateOf(params, smem, head);
+      const TransposedBufferSplit<kLayersHeadDim, BufferReader> rows(tile, group,
+                                                                     QueriesOf(params, smem, head));
+      TransposedState<kLayersHeadDim> state;
+      if (positions <= kMaxBufferSplits * kBufferChunk) {
+        state.Clear();
 #pragma unroll 1
-      for (int split = 0; split < splits; ++split) {
-        RowState<kLayersHeadDim> state;
-        rows.Attend(positions, split, group < tile.groups, reader, state);
-        if (split > 0) {
-          combined.Combine(state);
-        } else {
-          combined.Store(state);
+        for (int split = 0; split < splits; ++split) rows.AttendToChunk(split, reader, state);
+        CombineStates(params, smem, head, /*is_first=*/true, state);
+      } else {
+#pragma unroll 1
+        for (int split = 0; split < splits; ++split) {
+          rows.Attend(positions, split, reader, state);
+          CombineStates(params, smem, head, /*is_first=*/split == 0, state);
         }
       }
     }

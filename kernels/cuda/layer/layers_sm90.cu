@@ -25,8 +25,8 @@ constexpr int kThreads = (kConsumerWarpgroups + 2) * kWarpgroupThreads;
 template <bool kWholePaths>
 struct LayersRegisters {
   static constexpr int kConsumer = kWholePaths ? 224 : 184;
-  static constexpr int kBuffer = kWholePaths ? 24 : 120;
-  static constexpr int kProducer = kWholePaths ? 40 : 24;
+  static constexpr int kBuffer = kWholePaths ? 24 : 112;
+  static constexpr int kProducer = kWholePaths ? 40 : 32;
 };
 
 // The block's tile, which ReadTile has copied to shared memory.

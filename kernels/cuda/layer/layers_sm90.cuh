@@ -149,7 +149,7 @@ class LayersConsumer {
       attention.ShiftedSweep();
     }
     block_.rows().Renew();
-    block_.rows().LoadX();  // arrives while the warp waits for the buffers
+    block_.rows().LoadSavedX();  // arrives while the warp waits for the buffers
     RowState<kHeadDim>& state = attention.combined;
     CombineWithTokens(layer, state);
     uint32_t words[AttentionTraits<kHeadDim>::kColumns][2];
@@ -175,7 +175,7 @@ class LayersConsumer {
     } else {
       MbarrierWait(&LayersBarriers::Of(params_).buffers_done, layer & 1);
       if (TileBuffers(tile_, LayersShape(), layer, 0).positions == 0) return;
-      BufferStateOf(params_, DynamicSmem(), warpgroup_).Load(of_tokens);
+      BufferStateOf(params_, DynamicSmem(), warpgroup_, LaneIndex()).Load(of_tokens);
     }
     state.Combine(of_tokens);
   }

@@ -20,11 +20,6 @@ namespace chorale::kernels::cuda {
 // unit.
 class UnitReader {
  public:
-  struct Weights {
-    int first;
-    int second;
-  };
-
   __device__ __forceinline__ UnitReader(const LayersKernelParams& params, int warpgroup)
       : memory_(SmemAddress(UnitAt(params, DynamicSmem(), warpgroup, 0))),
         full_(LayersBarriers::Of(params).full[warpgroup]),
@@ -48,18 +43,6 @@ class UnitReader {
     return memory_ + unit * kUnitBytes;
   }
 
-  __device__ __forceinline__ Weights NextWeights() {
-    const int first = Take();
-    return {first, Take()};
-  }
-  __device__ __forceinline__ uint32_t Half(const Weights& weights, int half) const {
-    return Address(half == 0 ? weights.first : weights.second);
-  }
-  __device__ __forceinline__ void ReleaseWeights(const Weights& weights) const {
-    Release(weights.first);
-    Release(weights.second);
-  }
-
  private:
   const uint32_t memory_;
   Mbarrier* const full_;
@@ -69,10 +52,12 @@ class UnitReader {
 };
 
 // The thread that fills the units of a warpgroup. Of each layer: the keys of the warpgroup's head,
-// in the order K0, K1, V0, K2, V1, ... in which they are used, then its weights. Once the units of
-// the weights that follow are in flight, it waits for the vote, after which it may have to send
+// K0 and K1, V0 and K2, V1 and K3, ... as they are used together, then its weights. Once the units
+// of the weights that follow are in flight, it waits for the vote, after which it may have to send
 // everything since the keys again.
 class UnitFiller {
+  static constexpr int kHalfBytes = kUnitBytes / 2;
+
  public:
   __device__ __forceinline__ UnitFiller(const LayersKernelParams& params, int warpgroup)
       : params_(params), warpgroup_(warpgroup), smem_(OwnSmem()) {}
@@ -115,12 +100,11 @@ class UnitFiller {
  private:
   // Units of post-attention of a layer and pre-attention of the next one.
   __device__ __forceinline__ int PostUnits(int layer) const {
-    return layer < 0 ? 0 : 2 * static_cast<int>(PostAttentionTiles(params_.layer.shape));
+    return layer < 0 ? 0 : static_cast<int>(PostAttentionTiles(params_.layer.shape));
   }
   __device__ __forceinline__ int UnitsOf(int layer) const {
-    const int pre = layer + 1 == params_.layers
-                        ? 0
-                        : 2 * static_cast<int>(PreAttentionTiles(params_.layer.shape));
+    const int pre =
+        layer + 1 == params_.layers ? 0 : static_cast<int>(PreAttentionTiles(params_.layer.shape));
     return PostUnits(layer) + pre;
   }
   __device__ __forceinline__ void FillWeights(int layer, int begin, int end) {
@@ -132,8 +116,8 @@ class UnitFiller {
       const auto* tiles =
           reinterpret_cast<const char*>(is_post ? params_.weights[max(layer, 0)].post_tiles
                                                 : params_.weights[layer + 1].pre_tiles);
-      Fill(tiles + (unit / 2 * kConsumerWarpgroups + warpgroup_) * kStageBytes +
-           unit % 2 * kUnitBytes);
+      const char* const from = tiles + (unit * kConsumerWarpgroups + warpgroup_) * kUnitBytes;
+      Fill(from, from + kHalfBytes);
     }
   }
   __device__ __forceinline__ void FillKeys(const Tile& tile, int layer) {
@@ -142,19 +126,22 @@ class UnitFiller {
                                          kConsumerWarpgroups, kLayersHeadDim));
     const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
     if (key_blocks == 0) return;
-    Fill(head);
+    Fill(head, key_blocks > 1 ? head + 2 * kHalfBytes : nullptr);
 #pragma unroll 1
     for (int i = 0; i < key_blocks; ++i) {
-      if (i + 1 < key_blocks) Fill(head + (i + 1) * (2 * kUnitBytes));
-      Fill(head + i * (2 * kUnitBytes) + kUnitBytes);
+      const char* const values = head + i * (2 * kHalfBytes) + kHalfBytes;
+      Fill(values, i + 2 < key_blocks ? values + 3 * kHalfBytes : nullptr);
     }
   }
-  __device__ __forceinline__ void Fill(const char* from) {
+  // Fills the halves of a unit; the second one may be null, and is then left as it is.
+  __device__ __forceinline__ void Fill(const char* first, const char* second) {
     auto& barriers = LayersBarriers::Of(params_, smem_);
     Mbarrier* const full = &barriers.full[warpgroup_][next_];
     MbarrierWait(&barriers.empty[warpgroup_][next_], parity_ ^ 1);
-    MbarrierArriveExpectTx(full, kUnitBytes);
-    CpAsyncBulk(UnitAt(params_, smem_, warpgroup_, next_), from, kUnitBytes, full);
+    MbarrierArriveExpectTx(full, second == nullptr ? kHalfBytes : 2 * kHalfBytes);
+    char* const to = UnitAt(params_, smem_, warpgroup_, next_);
+    CpAsyncBulk(to, first, kHalfBytes, full);
+    if (second != nullptr) CpAsyncBulk(to + kHalfBytes, second, kHalfBytes, full);
     if (++next_ == kUnits) {
       next_ = 0;
       parity_ ^= 1;

@@ -14,10 +14,10 @@
 namespace chorale::kernels::cuda {
 
 inline constexpr int kLayersHeadDim = 64;
-// A unit of the ring: the K, or the V, of a key block, or half of the inputs of the outputs of a
-// weight tile that a warpgroup computes.
-inline constexpr int kUnitBytes = 8192;
-inline constexpr int kUnits = 6;  // of each consumer warpgroup
+// A unit of the ring: the V of a key block and the K of another one, or the outputs of a weight
+// tile that a warpgroup computes.
+inline constexpr int kUnitBytes = 16384;
+inline constexpr int kUnits = 3;  // of each consumer warpgroup
 inline constexpr int kBufferStages = 2;
 inline constexpr int kVectorSlots = 2;
 inline constexpr int kLayersBarriersBytes = 512;

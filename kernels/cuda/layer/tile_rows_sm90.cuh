@@ -216,6 +216,24 @@ class TileRows {
     }
   }
 
+  // x where only this block reads it, in the place of its rows: each 16 bytes of all lanes of a
+  // warp side by side, so that whole lines are written.
+  __device__ __forceinline__ void SaveX() const {
+#pragma unroll
+    for (int i = 0; i < kElements / 4; ++i) {
+      StoreGlobal(SavedX() + i * (4 * kWarpSize),
+                  Floats4{x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]});
+    }
+  }
+  __device__ __forceinline__ void LoadSavedX() {
+#pragma unroll
+    for (int i = 0; i < kElements / 4; ++i) {
+      const auto four = LoadCg<Floats4>(SavedX() + i * (4 * kWarpSize));
+#pragma unroll
+      for (int k = 0; k < 4; ++k) x[4 * i + k] = four.v[k];
+    }
+  }
+
   // The warpgroup's half of the operand: attention.
   __device__ __forceinline__ void FillOperandWithAttention() {
     const int width = p_.shape.query_width();
@@ -289,6 +307,12 @@ class TileRows {
   __device__ __forceinline__ uint16_t* operand() const { return shared_.operand.At(DynamicSmem()); }
   __device__ __forceinline__ uint16_t* hidden(int weight_tile) const {
     return shared_.hidden.At(DynamicSmem()) + weight_tile * kOperandTileSize;
+  }
+  // The lane's first 16 bytes: see SaveX.
+  __device__ __forceinline__ float* SavedX() const {
+    static_assert(kWidth == 0 || kWidth == kWeightTileOutputs);
+    return p_.x + static_cast<int64_t>(tile_index_) * (kTileRows * kWidth) +
+           (warpgroup_ * kWarpgroupWarps + warp_) * (kElements * kWarpSize) + lane_ * 4;
   }
   // The lane's fragment of a k-step of an operand.
   __device__ __forceinline__ uint16_t* FragmentOf(uint16_t* operand, int step) const {

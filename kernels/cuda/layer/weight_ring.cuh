@@ -41,7 +41,7 @@ class RingConsumer {
       : ring_(ring), stage_(consumer) {}
 
   // Waits until the warpgroup's next stage is full; returns its index.
-  __device__ __forceinline__ int Next() {
+  __device__ __forceinline__ int Take() {
     const int stage = stage_;
     MbarrierWait(ring_.full + stage, parity_);
     __syncwarp();
@@ -53,14 +53,9 @@ class RingConsumer {
     return stage;
   }
 
-  __device__ __forceinline__ const char* At(int stage) const { return ring_.At(stage); }
-
-  // Address of a half of the inputs in a stage.
-  __device__ __forceinline__ uint32_t Half(int stage, int half) const {
-    return SmemAddress(ring_.At(stage)) + half * (kStageBytes / 2);
+  __device__ __forceinline__ uint32_t Address(int stage) const {
+    return SmemAddress(ring_.At(stage));
   }
-  __device__ __forceinline__ int NextWeights() { return Next(); }
-  __device__ __forceinline__ void ReleaseWeights(int stage) const { Release(stage); }
 
   // Marks the stage as read by this warp.
   __device__ __forceinline__ void Release(int stage) const {

@@ -113,9 +113,8 @@ class WgmmaRows {
     HoldOperands(sums[1]);
 #pragma unroll 1
     for (int weight_tile = 0; weight_tile < weight_tiles; ++weight_tile) {
-      const int stage = ring.Next();
-      const uint64_t weights =
-          MakeSmemDescriptor(SmemAddress(ring.At(stage)), kWgmmaTileHalfBytes, 8 * 16);
+      const int stage = ring.Take();
+      const uint64_t weights = MakeSmemDescriptor(ring.Address(stage), kWgmmaTileHalfBytes, 8 * 16);
       WgmmaFence();
 #pragma unroll
       for (int i = 0; i < kWgmmasPerWeightTile; ++i) {

@@ -35,6 +35,19 @@ __device__ __forceinline__ void CpAsyncBulk(void* to, const void* from, int byte
       : "memory");
 #endif
 }
+// CpAsyncBulk of what is read only once: in L2 it gives way before everything else.
+__device__ __forceinline__ void CpAsyncBulkOnce(void* to, const void* from, int bytes,
+                                                Mbarrier* barrier) {
+#if __CUDA_ARCH__ >= 900
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1], %2, [%3], %4;" ::"r"(SmemAddress(to)),
+      "l"(from), "r"(bytes), "r"(SmemAddress(barrier)), "l"(policy)
+      : "memory");
+#endif
+}
 // cp.async.bulk.prefetch: starts to bring `bytes` of global memory into L2; likewise.
 __device__ __forceinline__ void PrefetchL2(const void* from, int bytes) {
 #if __CUDA_ARCH__ >= 900

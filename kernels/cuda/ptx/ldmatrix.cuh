@@ -21,6 +21,12 @@ __device__ __forceinline__ void LoadMatricesTransposed(uint32_t row, uint32_t (&
                : "r"(row)
                : "memory");
 }
+// Transposes a matrix whose rows g the lanes have, elements 2j and 2j + 1 of them.
+__device__ __forceinline__ uint32_t TransposeMatrix(uint32_t words) {
+  uint32_t transposed;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(words));
+  return transposed;
+}
 
 }  // namespace chorale::kernels::cuda
 

@@ -22,12 +22,12 @@ __device__ __forceinline__ int WarpgroupIndex() {
   return __shfl_sync(kAllLanes, ThreadIndex() / (kWarpgroupWarps * kWarpSize), 0);
 }
 
-// Sum and maximum over each kLanes consecutive lanes; all of them get the same bits. Several sums
-// at once overlap their latencies.
-template <int kLanes, int kValues, typename T>
+// Sum and maximum over each kLanes lanes, consecutive ones or kStride apart; all of them get the
+// same bits. Several sums at once overlap their latencies.
+template <int kLanes, int kStride = 1, int kValues, typename T>
 __device__ __forceinline__ void SumOverLanes(T (&values)[kValues]) {
 #pragma unroll
-  for (int bits = 1; bits < kLanes; bits *= 2) {
+  for (int bits = kStride; bits < kLanes * kStride; bits *= 2) {
     T others[kValues];
 #pragma unroll
     for (int i = 0; i < kValues; ++i) others[i] = __shfl_xor_sync(kAllLanes, values[i], bits);
@@ -41,10 +41,10 @@ __device__ __forceinline__ T SumOverLanes(T value) {
   SumOverLanes<kLanes>(values);
   return values[0];
 }
-template <int kLanes, int kValues, typename T>
+template <int kLanes, int kStride = 1, int kValues, typename T>
 __device__ __forceinline__ void MaxOverLanes(T (&values)[kValues]) {
 #pragma unroll
-  for (int bits = 1; bits < kLanes; bits *= 2) {
+  for (int bits = kStride; bits < kLanes * kStride; bits *= 2) {
     T others[kValues];
 #pragma unroll
     for (int i = 0; i < kValues; ++i) others[i] = __shfl_xor_sync(kAllLanes, values[i], bits);

@@ -70,9 +70,29 @@ TEST_F(LayersTest, ContextsOfEverySize) {
                                  {.context_rows = 600, .paths = 32}});
 }
 
-// Buffers of several chunks, in two splits.
+// Buffers of one chunk in each of three splits, and of more.
 TEST_F(LayersTest, LongBuffers) {
   ExpectSameBits(ModelOf(2, 18), {{.context_rows = 70, .paths = 12, .steps = 18}});
+  ExpectSameBits(ModelOf(1, 42), {{.context_rows = 1, .paths = 12, .steps = 42}});
+}
+
+// Keys and values that are not finite are of their path alone.
+TEST_F(LayersTest, InfiniteValueStaysInItsPath) {
+  constexpr int kQueryRows = 4;
+  constexpr int kPaths = 10;
+  constexpr int kPath = 5;
+  SmallDecode decode(ModelOf(2, kQueryRows),
+                     {{.paths = kPaths, .steps = kQueryRows, .drawn = false}}, properties_);
+  const SmallDecode::Result expected = decode.RunAllLayers(stream_);
+  decode.initial_values()[kPaths + kPath] = std::numeric_limits<float>::infinity();
+  const SmallDecode::Result actual = decode.RunAllLayers(stream_);
+  for (int i = 0; i < kQueryRows * kPaths; ++i) {
+    if (i % kPaths != kPath || i / kPaths < 1) {
+      EXPECT_EQ(actual.densities[i], expected.densities[i]) << i;
+    } else if (i / kPaths > 1) {
+      EXPECT_FALSE(std::isfinite(std::bit_cast<double>(actual.densities[i]))) << i;
+    }
+  }
 }
 
 // Most rows need the shifted sweep, for which keys come a second time.

@@ -24,6 +24,9 @@ inline void CpAsyncBulk(void* to, const void* from, int bytes, Mbarrier* barrier
   RequireAligned<Words4>(from);
   emulator::CpAsyncBulk(to, from, bytes, barrier);
 }
+inline void CpAsyncBulkOnce(void* to, const void* from, int bytes, Mbarrier* barrier) {
+  CpAsyncBulk(to, from, bytes, barrier);
+}
 inline void PrefetchL2(const void* from, int bytes) {
   RequireAligned<Words4>(from);
   emulator::RequireAligned(reinterpret_cast<const void*>(static_cast<intptr_t>(bytes)), 16);

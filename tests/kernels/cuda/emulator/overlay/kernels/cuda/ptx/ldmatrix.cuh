@@ -33,6 +33,18 @@ inline void LoadMatricesTransposed(uint32_t row, uint32_t (&words)[4]) {
     words[i] = first | static_cast<uint32_t>(second) << 16;
   }
 }
+inline uint32_t TransposeMatrix(uint32_t words) {
+  const char* rows = emulator::Exchange(&words, sizeof(words));
+  const int lane = emulator::Lane();
+  uint16_t column[2];
+  for (int i = 0; i < 2; ++i) {
+    uint16_t of_lane[2];
+    const int row = lane % 4 * 2 + i;
+    std::memcpy(of_lane, rows + (4 * row + lane / 8) * emulator::kExchangeBytes, sizeof(of_lane));
+    column[i] = of_lane[lane / 4 % 2];
+  }
+  return column[0] | static_cast<uint32_t>(column[1]) << 16;
+}
 
 }  // namespace chorale::kernels::cuda
 

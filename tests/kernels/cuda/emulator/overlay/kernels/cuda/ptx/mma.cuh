@@ -43,6 +43,12 @@ inline void Mma(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a
   });
 }
 
+inline void MmaFromZero(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                        uint32_t b0, uint32_t b1) {
+  for (float& x : c) x = 0;
+  Mma(c, a0, a1, a2, a3, b0, b1);
+}
+
 inline void MmaFp16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   MultiplyFragments(c, {a[0], a[1], a[2], a[3], b0, b1}, [](uint32_t word, bool first) {
     return first ? FirstFp16(word) : SecondFp16(word);
