@@ -31,8 +31,8 @@ FOLDERS = {
     'kernels/cuda/attention':
         'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
     'kernels/cuda/layer':
-        'kernels/cuda/attention kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime '
-        'kernels/ops',
+        'kernels/cuda/attention kernels/cuda/embed kernels/cuda/layout kernels/cuda/ptx '
+        'kernels/cuda/runtime kernels/ops',
     'kernels/cuda/embed': 'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
     'kernels/cuda/head': 'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',
     'kernels/cuda/gemm': 'kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime kernels/ops',

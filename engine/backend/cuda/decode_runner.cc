@@ -126,12 +126,11 @@ kernels::cuda::Graph* DecodeRunner::GraphFor(const DeviceModel& model, int64_t t
   const int64_t context = RecordedContext(largest_context);
   return graphs_.FindOrRecord(
       {.model = &model, .tiles = tiles, .splits = forward.SplitsOfTile(tiles, context)},
-      [&] { Step(forward, model.shape().layers, workspace.Set(tiles, context)); });
+      [&] { Step(forward, workspace.Set(tiles, context)); });
 }
 
-void DecodeRunner::Step(const Forward& forward, int64_t layers, const TileSet& set) {
-  forward.EmbedPaths(set);
-  forward.AllLayers(layers, set);
+void DecodeRunner::Step(const Forward& forward, const TileSet& set) {
+  forward.AllLayers(set);
   forward.Head(set, nullptr);
   device_.Launch(kernels::cuda::LaunchAdvancePosition, {set.tiles, set.paths, set.count},
                  "advancing positions");

@@ -53,7 +53,7 @@ class DecodeRunner {
   kernels::cuda::Graph* GraphFor(const DeviceModel& model, int64_t tiles, int64_t largest_context,
                                  const DecodeWorkspace& workspace);
   // Launches one step of all tiles.
-  void Step(const Forward& forward, int64_t layers, const TileSet& set);
+  void Step(const Forward& forward, const TileSet& set);
 
   Device& device_;
   GraphCache graphs_;

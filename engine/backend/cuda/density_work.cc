@@ -115,8 +115,7 @@ void DensityWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
     schedule_.BeginBatch(set_.whole_paths ? max_steps : 1);
     const TileSet set = PartOf(set_, model_.shape(), schedule_.BatchRows());
     if (set.whole_paths) {
-      forward.EmbedPaths(set);
-      forward.AllLayers(model_.shape().layers, set);
+      forward.AllLayers(set);
       forward.Head(set, nullptr);
     } else if (schedule_.phase() == 0) {
       forward.EmbedPaths(set);

@@ -4,17 +4,15 @@
 
 namespace chorale::cuda {
 
-void Forward::EmbedPaths(const TileSet& set) const {
-  scratch_.device.Launch(kernels::cuda::LaunchEmbedPaths,
-                         {.tiles = set.tiles,
-                          .paths = set.paths,
-                          .offsets = model_.offsets(),
-                          .y_weight = model_.y_weight(),
-                          .x = set.x,
-                          .tile_count = set.count,
-                          .width = model_.shape().width,
-                          .buffer_positions = static_cast<int32_t>(model_.config().buffer_size)},
-                         "embedding paths");
+kernels::cuda::EmbedPathsParams Forward::PathsOf(const TileSet& set) const {
+  return {.tiles = set.tiles,
+          .paths = set.paths,
+          .offsets = model_.offsets(),
+          .y_weight = model_.y_weight(),
+          .x = set.x,
+          .tile_count = set.count,
+          .width = model_.shape().width,
+          .buffer_positions = static_cast<int32_t>(model_.config().buffer_size)};
 }
 
 void Forward::EmbedRows(const TileSet& set, const float* encodings, int64_t rows,

@@ -12,6 +12,7 @@
 #include "engine/backend/cuda/layer_form.h"
 #include "engine/backend/cuda/model.h"
 #include "engine/backend/cuda/tile_set.h"
+#include "kernels/cuda/embed/embed.h"
 
 namespace chorale::cuda {
 
@@ -24,7 +25,9 @@ class Forward {
       : model_(model), form_(model.layer_form()), scratch_(scratch) {}
 
   // Compute x of query rows and buffer tokens of paths, or of rows [0, rows) of `encodings`.
-  void EmbedPaths(const TileSet& set) const;
+  void EmbedPaths(const TileSet& set) const {
+    scratch_.device.Launch(kernels::cuda::LaunchEmbedPaths, PathsOf(set), "embedding paths");
+  }
   void EmbedRows(const TileSet& set, const float* encodings, int64_t rows, const float* offset,
                  const float* y) const;
 
@@ -38,16 +41,19 @@ class Forward {
   void AttentionAndMlp(int64_t layer, const TileSet& set) const {
     form_.AttentionAndMlp(layer, set, scratch_);
   }
-  // Computes `layers` layers, all of the model's, of tiles of paths. Those of whole paths
-  // have no other form than LayerForm::AllLayers.
-  void AllLayers(int64_t layers, const TileSet& set) const {
-    if (form_.AllLayers(set, scratch_)) return;
+  // Embeds paths and computes all layers. Tiles of whole paths have no other form than
+  // LayerForm::AllLayers.
+  void AllLayers(const TileSet& set) const {
+    if (form_.AllLayers(PathsOf(set), set, scratch_)) return;
+    EmbedPaths(set);
     PreAttention(0, set);
-    for (int64_t layer = 0; layer < layers; ++layer) AttentionAndMlp(layer, set);
+    for (int64_t layer = 0; layer < model_.shape().layers; ++layer) AttentionAndMlp(layer, set);
   }
   void Head(const TileSet& set, float* mixtures) const { form_.Head(set, mixtures, scratch_); }
 
  private:
+  kernels::cuda::EmbedPathsParams PathsOf(const TileSet& set) const;
+
   const DeviceModel& model_;
   const LayerForm& form_;
   const LaunchWorkspace scratch_;

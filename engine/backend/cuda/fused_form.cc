@@ -166,16 +166,15 @@ void FusedForm::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
       "a layer");
 }
 
-bool FusedForm::AllLayers(const TileSet& set, const LaunchWorkspace& scratch) const {
+bool FusedForm::AllLayers(const kernels::cuda::EmbedPathsParams& paths, const TileSet& set,
+                          const LaunchWorkspace& scratch) const {
   if (!shape_.has_layers_kernel) return false;
   if (!set.whole_paths && (set.count < kLeastTilesOfAllLayers ||
                            SplitsOfTile(set.count, set.largest_context, scratch) > 1)) {
     return false;
   }
   const auto layers = static_cast<int>(layers_.size());
-  kernels::cuda::LayersParams params = {.tiles = set.tiles,
-                                        .x = set.x,
-                                        .tile_count = set.count,
+  kernels::cuda::LayersParams params = {.paths = paths,
                                         .layers = layers,
                                         .shape = shape_,
                                         .epsilon = config_.layer_norm_eps,

@@ -36,7 +36,8 @@ class FusedForm : public LayerForm {
                     const LaunchWorkspace& scratch) const override;
   void AttentionAndMlp(int64_t layer, const TileSet& set,
                        const LaunchWorkspace& scratch) const override;
-  bool AllLayers(const TileSet& set, const LaunchWorkspace& scratch) const override;
+  bool AllLayers(const kernels::cuda::EmbedPathsParams& paths, const TileSet& set,
+                 const LaunchWorkspace& scratch) const override;
   void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const override;
 
  private:

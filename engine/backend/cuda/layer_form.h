@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/tile_set.h"
+#include "kernels/cuda/embed/embed.h"
 
 namespace chorale::cuda {
 
@@ -46,11 +47,12 @@ class LayerForm {
   // unless `layer` is the last.
   virtual void AttentionAndMlp(int64_t layer, const TileSet& set,
                                const LaunchWorkspace& scratch) const = 0;
-  // Computes all layers of tiles of paths in one launch, if there is a kernel that is faster, and
-  // returns whether it did. The bits are those of PreAttention(0) and AttentionAndMlp of each
-  // layer. Tiles of whole paths are computed by this method alone. REQUIRES: for those,
-  // KernelShape::has_layers_kernel.
-  virtual bool AllLayers(const TileSet& set, const LaunchWorkspace& scratch) const = 0;
+  // Embeds the tiles of paths of a set and computes all layers in one launch, if there is a kernel
+  // that is faster, and returns whether it did. The bits are those of LaunchEmbedPaths,
+  // PreAttention(0), and AttentionAndMlp of each layer. Tiles of whole paths are computed by this
+  // method alone. REQUIRES: for those, KernelShape::has_layers_kernel.
+  virtual bool AllLayers(const kernels::cuda::EmbedPathsParams& paths, const TileSet& set,
+                         const LaunchWorkspace& scratch) const = 0;
   // Computes values and log-densities for the query rows of paths, and mixtures [count, 64, 3, M]
   // for other rows.
   virtual void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const = 0;

@@ -2,6 +2,7 @@
 
 #include "base/integer_math.h"
 #include "kernels/cuda/embed/embed.h"
+#include "kernels/cuda/embed/path_rows.cuh"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
@@ -23,41 +24,9 @@ __device__ __forceinline__ void EmbedRow(const float* encoding, const float* off
                                          float* x) {
   for (int c = threadIdx.x % kWarpSize * 4; c < width; c += kWarpSize * 4) {
     Floats4 sum = {};
-    if (!empty) {
-      const Floats4 e = LoadCg<Floats4>(encoding + c);
-      const Floats4 o = LoadAs<Floats4>(offset + c);
-      const Floats4 w = LoadAs<Floats4>(y_weight + c);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sum.v[i] = fmaf(y, w.v[i], e.v[i] + o.v[i]);
-    }
+    if (!empty) sum = EmbedColumns(encoding + c, offset + c, y_weight + c, y);
     StoreAs<Floats4>(x + c, sum);
   }
-}
-
-// The inputs of a path's query row or buffer token.
-struct PathRow {
-  bool empty = true;  // no such path, or no token yet; the other fields are unused
-  int64_t query_row = 0;
-  int32_t offset = 0;  // row of the offsets of query rows, context and buffer positions
-  float y = 0;
-};
-
-// `buffer_positions`: as in EmbedPathsParams.
-__device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int pair_index, bool is_token,
-                                             int buffer_positions) {
-  PathRow row;
-  PathPair pair = PathPairOf(paths, pair_index);
-  if (is_token) pair.position += paths.token_position - paths.position;
-  row.empty = !InUse(paths, pair) || pair.position < 0;
-  if (row.empty) return row;
-  if (is_token) {
-    row.y = LoadCg<float>(paths.values + ValueAt(paths, pair, 0));
-    row.offset = 2 + pair.position % buffer_positions;
-  }
-  row.query_row = paths.order == nullptr
-                      ? pair.position
-                      : LoadCg<int32_t>(paths.order + pair.path * paths.query_rows + pair.position);
-  return row;
 }
 
 // Grid: x groups of all tiles. A block computes one group of 16 rows.

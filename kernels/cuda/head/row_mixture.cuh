@@ -81,7 +81,8 @@ __device__ __forceinline__ void ComputeWeights(const HeadParams& p, const float*
   }
 }
 
-// The sum of the weights up to component j in the order of the means.
+// The sum of the weights up to component j in the order of the means. Lanes have different ones, so
+// there are no branches.
 __device__ __forceinline__ double CumulativeWeight(const HeadParams& p, const RowMixture& mixture,
                                                    int j) {
   const double mean = mixture.mean[j];
@@ -89,8 +90,10 @@ __device__ __forceinline__ double CumulativeWeight(const HeadParams& p, const Ro
 #pragma unroll 4
   for (int k = 0; k < p.shape.components; ++k) {
     const double other = mixture.mean[k];
-    const bool up_to = other < mean || (other == mean && k <= j);
-    sum += up_to ? mixture.weight[k] : 0;
+    const double weight = mixture.weight[k];
+    const bool before = other < mean;
+    const bool not_after = other <= mean;
+    sum += (k <= j ? not_after : before) ? weight : 0.0;
   }
   return sum;
 }

@@ -1,17 +1,18 @@
-// All layers of tiles of paths in one kernel (compute capability 9.0). A block computes a tile,
-// whose rows attend to no other tile: nothing passes between blocks, and while a layer is computed,
-// keys, weights and buffers of the next one are on their way.
+// The embedding and all layers of tiles of paths in one kernel (compute capability 9.0). A block
+// computes a tile, whose rows attend to no other tile: nothing passes between blocks, and while a
+// layer is computed, keys, weights and buffers of the next one are on their way.
 //
-// LaunchLayers has the effect of LaunchLayer with pre-attention, then LaunchAttention and
-// LaunchLayer for each layer, and gives the same bits. Tiles of whole paths have no other kernel.
+// LaunchLayers has the effect of LaunchEmbedPaths, of LaunchLayer with pre-attention, then
+// LaunchAttention and LaunchLayer for each layer, and gives the same bits. Tiles of whole paths
+// have no other kernel.
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYERS_H_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYERS_H_
 
 #include <cstdint>
 
+#include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/model_shape.h"
-#include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/runtime/stream.h"
 
 namespace chorale::kernels::cuda {
@@ -28,11 +29,9 @@ struct FusedLayer {
 };
 
 struct LayersParams {
-  const Tile* tiles = nullptr;  // [tiles], device
-  float* x = nullptr;           // [tiles, 64, D] f32, device, updated
-  int32_t tile_count = 0;
-  int32_t layers = 0;  // at most kMostFusedLayers
-  ModelShape shape;    // see HasLayersKernel
+  EmbedPathsParams paths;  // the tiles; x, also between layers
+  int32_t layers = 0;      // at most kMostFusedLayers
+  ModelShape shape;        // see HasLayersKernel
   float epsilon = 0;
   bool whole_paths = false;  // whether all tiles are of whole paths (Tile::path_positions), or none
   FusedLayer weights[kMostFusedLayers] = {};
@@ -43,7 +42,7 @@ struct LayersParams {
 // Also, `layers` is at most kMostFusedLayers, and shared_bytes, of a block, suffice.
 bool HasLayersKernel(const ModelShape& shape, int layers, int shared_bytes);
 
-// REQUIRES: HasLayersKernel; the device has wgmma; no tile is of rows that are being encoded.
+// REQUIRES: HasLayersKernel; the device has wgmma; ValidateEmbedPaths(params.paths).ok().
 ErrorCode LaunchLayers(const LayersParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda

@@ -2,6 +2,7 @@
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYERS_PARAMS_SM90_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYERS_PARAMS_SM90_CUH_
 
+#include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layer/layers.h"
 #include "kernels/cuda/layer/smem_layers_sm90.h"
@@ -20,6 +21,7 @@ constexpr ModelShape LayersShape() {
 
 struct LayersKernelParams {
   LayerParams layer;  // of every layer: without weights and attention
+  EmbedPathsParams paths;
   LayersSmem shared;
   int32_t layers;
   FusedLayer weights[kMostFusedLayers];

@@ -33,13 +33,21 @@ struct LayersRegisters {
 __device__ __forceinline__ const Tile& TileOfBlock(const LayersKernelParams& params) {
   return *params.shared.tile_copy.At(OwnSmem());
 }
-__device__ __forceinline__ void ReadTile(const LayersKernelParams& params) {
-  constexpr int kWords = sizeof(Tile) / 4;
+// Called by a warp.
+template <typename T>
+__device__ __forceinline__ void Copy(const T* from, T* to) {
+  constexpr int kWords = sizeof(T) / 4;
   static_assert(kWords <= kWarpSize);
-  if (threadIdx.x < kWords) {
-    const auto* from = reinterpret_cast<const uint32_t*>(params.layer.tiles + blockIdx.x);
-    auto* to = reinterpret_cast<uint32_t*>(params.shared.tile_copy.At(DynamicSmem()));
-    to[threadIdx.x] = LoadCg<uint32_t>(from + threadIdx.x);
+  const int lane = LaneIndex();
+  if (lane >= kWords) return;
+  reinterpret_cast<uint32_t*>(to)[lane] =
+      LoadCg<uint32_t>(reinterpret_cast<const uint32_t*>(from) + lane);
+}
+__device__ __forceinline__ void ReadTile(const LayersKernelParams& params) {
+  if (WarpIndex() == 0) {
+    Copy(params.paths.tiles + blockIdx.x, params.shared.tile_copy.At(DynamicSmem()));
+  } else if (WarpIndex() == 1) {
+    Copy(params.paths.paths + blockIdx.x, params.shared.paths_copy.At(DynamicSmem()));
   }
   __syncthreads();
 }
@@ -121,16 +129,15 @@ bool HasLayersKernel(const ModelShape& shape, int layers, int shared_bytes) {
 ErrorCode LaunchLayers(const LayersParams& params, Stream stream) {
   assert(HasLayersKernel(params.shape, params.layers, SmemOf(params.shape).bytes));
   LayersKernelParams kernel_params = {};
-  kernel_params.layer.tiles = params.tiles;
-  kernel_params.layer.x = params.x;
-  kernel_params.layer.tile_count = params.tile_count;
+  kernel_params.paths = params.paths;
+  kernel_params.layer.x = params.paths.x;
   kernel_params.layer.shape = params.shape;
   kernel_params.layer.epsilon = params.epsilon;
   kernel_params.shared = SmemOf(params.shape);
   kernel_params.layers = params.layers;
   std::copy_n(params.weights, params.layers, kernel_params.weights);
   const LaunchShape shape = {
-      .blocks_x = params.tile_count,
+      .blocks_x = params.paths.tile_count,
       .threads = kThreads,
       .shared_bytes = kernel_params.shared.bytes,
   };

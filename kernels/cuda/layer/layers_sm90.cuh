@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/attention/softmax_state.cuh"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
+#include "kernels/cuda/embed/path_rows.cuh"
 #include "kernels/cuda/layer/head_attention_sm90.cuh"
 #include "kernels/cuda/layer/layer_tile_sm90.cuh"
 #include "kernels/cuda/layer/layers_buffers_sm90.cuh"
@@ -14,6 +15,7 @@
 #include "kernels/cuda/layer/tile_rows_sm90.cuh"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/path_tile.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
@@ -49,7 +51,7 @@ class LayersConsumer {
       if (layer >= 0) {
         Attend(layer);
       } else {
-        block_.rows().LoadX();
+        Embed();
         block_.rows().FillOperand(block_.rows().x);
       }
       block_.rows().ShareOperand();
@@ -71,6 +73,33 @@ class LayersConsumer {
   }
 
  private:
+  // Also rows that are not in use; no output depends on those.
+  __device__ __forceinline__ void Embed() {
+    const PathTile& paths = *params_.shared.paths_copy.At(DynamicSmem());
+    Rows& rows = block_.rows();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const PathRow row =
+          PathRowOf(paths, rows.pair(), /*is_token=*/half == 1, params_.paths.buffer_positions);
+#pragma unroll
+      for (int block = 0; block < Rows::kBlocks; ++block) {
+#pragma unroll
+        for (int quad = 0; quad < 2; ++quad) {
+          const int column = rows.ColumnOf(block) + 4 * quad;
+          constexpr int kWidth = LayersShape().width;
+          Floats4 x = {};
+          if (!row.empty) {
+            x = EmbedColumns(paths.encodings + row.query_row * kWidth + column,
+                             params_.paths.offsets + row.offset * kWidth + column,
+                             params_.paths.y_weight + column, row.y);
+          }
+#pragma unroll
+          for (int i = 0; i < 4; ++i) rows.x[Rows::At(block, half, 4 * quad + i)] = x.v[i];
+        }
+      }
+    }
+  }
+
   __device__ __forceinline__ void SyncAll() const {
     NamedBarrierSync<kConsumerWarps * kWarpSize>(kConsumersBarrier);
   }

@@ -9,6 +9,7 @@
 #include "kernels/cuda/layer/layer_gemm.h"
 #include "kernels/cuda/layer/smem_tile_sm90.h"
 #include "kernels/cuda/layout/model_shape.h"
+#include "kernels/cuda/layout/path_tile.h"
 #include "kernels/cuda/layout/tile.h"
 
 namespace chorale::kernels::cuda {
@@ -27,15 +28,16 @@ inline constexpr int kPathKeysBytes = 2 * kTilePaths * kLayersHeadDim * 2;
 // Of the two heads, one after the other: queries, in the order of the keys of a key block, and the
 // softmax states of buffers. These, and the operand, are in use at different times.
 struct LayersSmem {
-  SmemArray<char> ring;           // [kConsumerWarpgroups][kUnits][kUnitBytes]
-  TileSmem tile;                  // without a ring and vectors
-  SmemArray<uint16_t> queries;    // [2][64, 64], where `hidden` begins
-  SmemArray<char> buffer_stages;  // [kBufferStages]
-  SmemArray<char> path_keys;      // [2]: see PathKeys; where the stages are of other tiles
-  SmemArray<char> buffer_ml;      // [2]: see BufferStateOf
-  SmemArray<float> vectors;       // [kVectorSlots][vectors_size]: post-, then pre-attention
-  SmemArray<char> barriers;       // LayersBarriers
-  SmemArray<Tile> tile_copy;      // [1]
+  SmemArray<char> ring;            // [kConsumerWarpgroups][kUnits][kUnitBytes]
+  TileSmem tile;                   // without a ring and vectors
+  SmemArray<uint16_t> queries;     // [2][64, 64], where `hidden` begins
+  SmemArray<char> buffer_stages;   // [kBufferStages]
+  SmemArray<char> path_keys;       // [2]: see PathKeys; where the stages are of other tiles
+  SmemArray<char> buffer_ml;       // [2]: see BufferStateOf
+  SmemArray<float> vectors;        // [kVectorSlots][vectors_size]: post-, then pre-attention
+  SmemArray<char> barriers;        // LayersBarriers
+  SmemArray<Tile> tile_copy;       // [1]
+  SmemArray<PathTile> paths_copy;  // [1]
   int32_t post_vectors_size = 0;
   int32_t vectors_size = 0;
   int32_t bytes = 0;
@@ -60,6 +62,7 @@ constexpr LayersSmem LayersSmemOf(const ModelShape& shape, int stage_bytes, int 
   layout.vectors = arena.Take<float>(int64_t{kVectorSlots} * layout.vectors_size);
   layout.barriers = arena.Take<char>(kLayersBarriersBytes);
   layout.tile_copy = arena.Take<Tile>(1);
+  layout.paths_copy = arena.Take<PathTile>(1);
   layout.bytes = arena.bytes();
   return layout;
 }

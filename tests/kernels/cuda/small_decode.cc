@@ -228,16 +228,6 @@ SmallDecode::Result SmallDecode::RunWholePaths(int path_positions, Stream stream
 }
 
 void SmallDecode::Step(const std::function<void()>& layers, Stream stream) {
-  ExpectSuccess(LaunchEmbedPaths({.tiles = tiles_.data(),
-                                  .paths = paths_.data(),
-                                  .offsets = offsets_.data(),
-                                  .y_weight = vectors_.data(),
-                                  .x = x_.data(),
-                                  .tile_count = launch_tiles(),
-                                  .width = model_.shape.width,
-                                  .buffer_positions = model_.query_rows},
-                                 stream),
-                "embedding");
   layers();
   ExpectSuccess(LaunchHead({.tiles = tiles_.data(),
                             .x = x_.data(),
@@ -254,7 +244,19 @@ void SmallDecode::Step(const std::function<void()>& layers, Stream stream) {
                 "counting");
 }
 
+EmbedPathsParams SmallDecode::Paths() {
+  return {.tiles = tiles_.data(),
+          .paths = paths_.data(),
+          .offsets = offsets_.data(),
+          .y_weight = vectors_.data(),
+          .x = x_.data(),
+          .tile_count = launch_tiles(),
+          .width = model_.shape.width,
+          .buffer_positions = model_.query_rows};
+}
+
 void SmallDecode::LayerByLayer(KvSplit split, int block_rows, Stream stream) {
+  ExpectSuccess(LaunchEmbedPaths(Paths(), stream), "embedding");
   Rows(LayerPart::kPreAttention, 0, split, block_rows, stream);
   for (int layer = 1; layer <= model_.layers; ++layer) {
     Attend(layer - 1, split, stream);
@@ -264,9 +266,7 @@ void SmallDecode::LayerByLayer(KvSplit split, int block_rows, Stream stream) {
 }
 
 void SmallDecode::AllLayers(bool whole_paths, Stream stream) {
-  LayersParams params = {.tiles = tiles_.data(),
-                         .x = x_.data(),
-                         .tile_count = launch_tiles(),
+  LayersParams params = {.paths = Paths(),
                          .layers = model_.layers,
                          .shape = model_.shape,
                          .epsilon = 1e-5f,

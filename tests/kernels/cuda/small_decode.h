@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/layer/layer.h"
 #include "kernels/cuda/layout/model_shape.h"
@@ -63,7 +64,8 @@ class SmallDecode {
   Tile TileOf(int index) const;
   PathTile PathTileOf(int index) const;
   Result Download(Stream stream) const;
-  // layers() launches the layers of a step.
+  EmbedPathsParams Paths();
+  // layers() launches the embedding and the layers of a step.
   void Step(const std::function<void()>& layers, Stream stream);
   void LayerByLayer(KvSplit split, int block_rows, Stream stream);
   void AllLayers(bool whole_paths, Stream stream);
