@@ -157,9 +157,9 @@ struct DecodeSpec {
 };
 
 // Joint log-density of values by teacher forcing: all 2T tokens of a path go through a layer before
-// the next layer begins. One step is a bounded batch of tokens in one layer. The cost of a step is
-// the average over its layer. In a long path, later tokens attend to more of the buffer than
-// earlier tokens, so a step may cost up to twice as much.
+// the next layer begins. One step is a bounded batch of tokens in one layer, or, for short paths on
+// a GPU, in all layers. The cost of a step is the average over its layer. In a long path, later
+// tokens attend to more of the buffer than earlier tokens, so a step may cost up to twice as much.
 class DensityWork : public Work {
  public:
   WorkKind kind() const final { return WorkKind::kDensity; }

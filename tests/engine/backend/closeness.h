@@ -3,6 +3,7 @@
 #ifndef CHORALE_TESTS_ENGINE_BACKEND_CLOSENESS_H_
 #define CHORALE_TESTS_ENGINE_BACKEND_CLOSENESS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <ostream>
@@ -45,6 +46,22 @@ Worst ExpectClose(const std::string& what, absl::Span<const T> actual, absl::Spa
         << what << ": the worst element is [" << worst.index << "], " << actual[worst.index]
         << " where " << expected[worst.index] << " is expected";
   }
+  return worst;
+}
+
+// The same for the arrays of two mixtures. Returns the worst error of all three.
+template <typename Mixture, typename Expected>
+double ExpectMixtureClose(const std::string& what, const Mixture& actual, const Expected& expected,
+                          double tolerance) {
+  double worst = 0;
+  const auto compare = [&](const char* array, const auto& a, const auto& e) {
+    worst = std::max(
+        worst,
+        ExpectClose(what + array, absl::MakeConstSpan(a), absl::MakeConstSpan(e), tolerance).error);
+  };
+  compare(" mean", actual.mean, expected.mean);
+  compare(" std", actual.std, expected.std);
+  compare(" log weight", actual.log_weight, expected.log_weight);
   return worst;
 }
 

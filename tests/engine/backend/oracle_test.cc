@@ -56,14 +56,8 @@ class OracleTest : public under_test::BackendTest, public testing::WithParamInte
 
   void ExpectSameMixture(const std::string& what, const MixtureSpan& actual,
                          const reference::Mixture& expected) {
-    const double bound = tolerances_.mixture;
-    for (const Worst& part :
-         {ExpectClose(what + " mean", actual.mean, absl::MakeConstSpan(expected.mean), bound),
-          ExpectClose(what + " std", actual.std, absl::MakeConstSpan(expected.std), bound),
-          ExpectClose(what + " log weight", actual.log_weight,
-                      absl::MakeConstSpan(expected.log_weight), bound)}) {
-      worst_mixture_ = std::max(worst_mixture_, part.error);
-    }
+    worst_mixture_ =
+        std::max(worst_mixture_, ExpectMixtureClose(what, actual, expected, tolerances_.mixture));
   }
 
   // Of a density or of a decode with the case's values, with its mixtures.
@@ -130,10 +124,7 @@ TEST_P(OracleTest, DensityAndDecodeOfForcedValues) {
       for (int64_t t = 0; t < case_.query_rows; ++t) {
         const MixtureSpan stepped = decode->mixture(p, t);
         const MixtureSpan forced = density->mixture(p, t);
-        ExpectClose("mean", stepped.mean, forced.mean, under_test::DecodeTolerance());
-        ExpectClose("std", stepped.std, forced.std, under_test::DecodeTolerance());
-        ExpectClose("log weight", stepped.log_weight, forced.log_weight,
-                    under_test::DecodeTolerance());
+        ExpectMixtureClose("step by step", stepped, forced, under_test::DecodeTolerance());
       }
     }
   }

@@ -88,12 +88,8 @@ TEST_F(CudaDensityTest, WholePathsAsTheReference) {
       const std::vector<reference::Mixture> expected = reference::TeacherForce(
           model, context, rows, order, SelectPaths(values, model_case.paths, p, 1));
       for (int64_t t = 0; t < query_rows; ++t) {
-        const MixtureSpan actual = density->mixture(p, t);
-        const std::string what = testing::PrintToString(std::vector<int64_t>{query_rows, p, t});
-        ExpectClose(what + " mean", actual.mean, absl::MakeConstSpan(expected[t].mean), bound);
-        ExpectClose(what + " std", actual.std, absl::MakeConstSpan(expected[t].std), bound);
-        ExpectClose(what + " log weight", actual.log_weight,
-                    absl::MakeConstSpan(expected[t].log_weight), bound);
+        ExpectMixtureClose(testing::PrintToString(std::vector<int64_t>{query_rows, p, t}),
+                           density->mixture(p, t), expected[t], bound);
         const int64_t at = t * model_case.paths + p;
         EXPECT_NEAR(density->log_densities()[at], reference::LogDensity(expected[t], values[at]),
                     under_test::ToleratedErrors().log_density);

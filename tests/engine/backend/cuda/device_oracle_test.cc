@@ -103,14 +103,8 @@ class Comparison {
 
  private:
   void ExpectMixture(const std::string& what, const MixtureSpan& actual, const Mixture& expected) {
-    const double bound = bounds_.mixture;
-    for (const Worst& part :
-         {ExpectClose(what + " mean", actual.mean, absl::MakeConstSpan(expected.mean), bound),
-          ExpectClose(what + " std", actual.std, absl::MakeConstSpan(expected.std), bound),
-          ExpectClose(what + " log weight", actual.log_weight,
-                      absl::MakeConstSpan(expected.log_weight), bound)}) {
-      worst_mixture_ = std::max(worst_mixture_, part.error);
-    }
+    worst_mixture_ =
+        std::max(worst_mixture_, ExpectMixtureClose(what, actual, expected, bounds_.mixture));
   }
 
   const std::string name_;
@@ -178,13 +172,7 @@ class DeviceOracleTest : public under_test::BackendTest {
 
 void ExpectSame(const Mixture& actual, const Mixture& expected) {
   constexpr double kRounding = 1e-9;
-  const auto compare = [](const char* what, const std::vector<double>& a,
-                          const std::vector<double>& e) {
-    ExpectClose(what, absl::MakeConstSpan(a), absl::MakeConstSpan(e), kRounding);
-  };
-  compare("mean", actual.mean, expected.mean);
-  compare("std", actual.std, expected.std);
-  compare("log weight", actual.log_weight, expected.log_weight);
+  ExpectMixtureClose("the oracle", actual, expected, kRounding);
 }
 
 TEST_F(DeviceOracleTest, IsTheReference) {
