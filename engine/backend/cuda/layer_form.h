@@ -47,7 +47,7 @@ class LayerForm {
   // unless `layer` is the last.
   virtual void AttentionAndMlp(int64_t layer, const TileSet& set,
                                const LaunchWorkspace& scratch) const = 0;
-  // Embeds the tiles of paths of a set and computes all layers in one launch, if there is a kernel
+  // Embeds `paths`, the tiles of a set, and computes all layers in one launch, if there is a kernel
   // that is faster, and returns whether it did. The bits are those of LaunchEmbedPaths,
   // PreAttention(0), and AttentionAndMlp of each layer. Tiles of whole paths are computed by this
   // method alone. REQUIRES: for those, KernelShape::has_layers_kernel.

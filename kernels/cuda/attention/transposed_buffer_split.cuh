@@ -5,7 +5,6 @@
 
 #include "kernels/cuda/attention/buffer_split.cuh"
 #include "kernels/cuda/attention/split_state.cuh"
-#include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
@@ -22,8 +21,8 @@ inline constexpr int kGroupQuads = kGroupPaths / kQuadPaths;
 inline constexpr int kPositionLanes = 4;  // from a position's lanes to the next one's
 
 // A lane's part of the softmax states of a warp's eight paths. Lane 4g + j has both rows of paths j
-// and 4 + j: index 2 (path / 4) + row. m and l have the same bits in all g. Of o, the lane has
-// columns 16k + g and 16k + 8 + g: [path / 4][k][2 (column / 8 % 2) + row].
+// and 4 + j: index 2 (path / 4) + row. Of o, it has columns 16k + g and 16k + 8 + g: [path / 4][k]
+// [2 (column / 8 % 2) + row]. Of a whole split, m and l have the same bits in all g.
 template <int kHeadDim>
 struct TransposedState {
   static constexpr int kRows = 2 * kGroupQuads;
@@ -74,7 +73,8 @@ class TransposedBufferSplit {
         in_use_(group < tile.groups),
         queries_(queries) {}
 
-  // Attends to the chunks of a split, whose stages the ring has, and sets `state`.
+  // Attends to the chunks of a split, whose stages the ring has, and sets `state`, if the group is
+  // in use.
   __device__ __forceinline__ void Attend(int positions, int split, Reader& ring,
                                          State& state) const {
     int first = split * kBufferChunk;
@@ -94,8 +94,8 @@ class TransposedBufferSplit {
     SumOverLanes<kBufferChunk / 2, 2 * kPositionLanes>(state.l);
   }
 
-  // Attends to a split of one chunk, and combines it with the splits before. Without a state of its
-  // own for the split, all stays in registers.
+  // Attends to a split of one chunk, and combines it with the splits before; with none, `combined`
+  // is clear. Without a state of its own for the split, all stays in registers.
   __device__ __forceinline__ void AttendToChunk(int split, Reader& ring, State& combined) const {
     OfRows m;
     OfRows l;
@@ -116,9 +116,9 @@ class TransposedBufferSplit {
   }
 
  private:
-  // Takes the K of a chunk. Sets the weights, as operands B of products with V; raises m and adds
-  // to l, in which both lanes of two neighbouring positions have their sum. What was summed before
-  // must be scaled, unless the chunk is the split's first.
+  // Takes the K of a chunk. Sets the weights, as operands B of products with V. Sets m and l, or,
+  // if the chunk is not the split's first, raises m, adds to l, and sets `scale` for what was
+  // summed before. Of l, both lanes of two neighbouring positions have their sum.
   template <bool kIsFirst>
   __device__ __forceinline__ void TakeKeys(int first, Reader& ring, OfRows& m, OfRows& l,
                                            OfRows& scale, uint32_t (&weights)[kGroupQuads]) const {

@@ -81,8 +81,8 @@ __device__ __forceinline__ void ComputeWeights(const HeadParams& p, const float*
   }
 }
 
-// The sum of the weights up to component j in the order of the means. Lanes have different ones, so
-// there are no branches.
+// The sum of the weights up to component j in the order of the means. Lanes have different j:
+// selections instead of branches keep them together.
 __device__ __forceinline__ double CumulativeWeight(const HeadParams& p, const RowMixture& mixture,
                                                    int j) {
   const double mean = mixture.mean[j];

@@ -86,9 +86,12 @@ class HeadAttention {
   }
 
   // The softmax of `scores`, of a key block with `valid` rows of the context: all 64 if there are
-  // more. weights_ are of the key block before, whose values come next (none if it is the `first`),
-  // and afterwards of this one; next_scores become those of the key block after. `adds`: the key
-  // block before was not the first of its split.
+  // more. weights_ are of the key block before, and afterwards of this one; next_scores become
+  // those of the key block after. `adds`: the key block before was not the first of its split.
+  //
+  // unit_ has the V of the key block before and the K of the one after. Before the first key block,
+  // weights are zero, and in place of V is a K: o is not used, not even NaN, since the next product
+  // does not add to it. After the last key block, scores are computed in vain.
   template <Sweep kSweep>
   __device__ __forceinline__ void AttendToKeyBlock(int valid, bool adds, bool begins_split,
                                                    typename Keys::Scores& scores,

@@ -35,9 +35,10 @@ struct TileLayerParams {
 //
 // Every sum has the order that WgmmaRows and NormalizeRows give it.
 //
-// Ring: RingConsumer, or what has its functions. kWidth: as of TileRows. kRenews: whether the
-// kernel is short of registers (TileRows::Renew).
-template <int kHeadDim, typename Ring = RingConsumer, int kWidth = 0, bool kRenews = false>
+// Ring: RingConsumer, or what has its functions. kWidth: as of TileRows. kAllLayers: whether the
+// kernel computes all layers: then registers are short (TileRows::Renew), and x is kept between
+// layers (TileRows::SaveX).
+template <int kHeadDim, typename Ring = RingConsumer, int kWidth = 0, bool kAllLayers = false>
 class TileLayerBlock {
   using Rows = TileRows<kHeadDim, kWidth>;
   using Elements = typename Rows::Elements;
@@ -82,7 +83,7 @@ class TileLayerBlock {
 #pragma unroll 1
     for (int i = has_post ? 0 : 2; i < (has_pre ? 3 : 2); ++i) {
       const bool mlp = i == 1;
-      if constexpr (kRenews) rows_.Renew();
+      if constexpr (kAllLayers) rows_.Renew();
       if (mlp) {
         Mlp();
       } else {
@@ -91,7 +92,7 @@ class TileLayerBlock {
       AddToX(mlp ? post_vectors + kB2At * width : nullptr);
       Normalize(i == 2 ? pre_vectors : post_vectors + (mlp ? kGamma3At : kGamma2At) * width);
     }
-    if constexpr (kRenews) rows_.Renew();
+    if constexpr (kAllLayers) rows_.Renew();
     if (has_pre) {
       Qkv(store);
     } else {
@@ -131,13 +132,13 @@ class TileLayerBlock {
     }
   }
 
-  // Stores q, K and V, and x, which is final.
+  // Stores q, K and V. Stores or saves x, which is final.
   template <typename Store>
   __device__ __forceinline__ void Qkv(const Store& store) {
     const int tiles = WeightTilesOf(kWidth > 0 ? 3 * kWidth : p_.shape.qkv_width());
     Elements qkv;
     MultiplyWeightTile(false, [&] {
-      if constexpr (kRenews) {
+      if constexpr (kAllLayers) {
         rows_.SaveX();
       } else {
         rows_.StoreX();

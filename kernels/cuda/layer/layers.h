@@ -29,7 +29,7 @@ struct FusedLayer {
 };
 
 struct LayersParams {
-  EmbedPathsParams paths;  // the tiles; x, also between layers
+  EmbedPathsParams paths;  // x is written between layers, too, in another order
   int32_t layers = 0;      // at most kMostFusedLayers
   ModelShape shape;        // see HasLayersKernel
   float epsilon = 0;
@@ -42,7 +42,8 @@ struct LayersParams {
 // Also, `layers` is at most kMostFusedLayers, and shared_bytes, of a block, suffice.
 bool HasLayersKernel(const ModelShape& shape, int layers, int shared_bytes);
 
-// REQUIRES: HasLayersKernel; the device has wgmma; ValidateEmbedPaths(params.paths).ok().
+// REQUIRES: HasLayersKernel; the device has wgmma; ValidateEmbedPaths(params.paths).ok(), with the
+// width of the shape.
 ErrorCode LaunchLayers(const LayersParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda

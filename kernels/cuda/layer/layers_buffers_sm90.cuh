@@ -5,6 +5,7 @@
 #include "base/integer_math.h"
 #include "kernels/cuda/attention/buffer_split.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
+#include "kernels/cuda/attention/split_state.cuh"
 #include "kernels/cuda/attention/transposed_buffer_split.cuh"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
 #include "kernels/cuda/layer/layers_params_sm90.cuh"
@@ -22,8 +23,8 @@ namespace chorale::kernels::cuda {
 // the second part of the hidden layer are outside attention.
 using BufferState = CombinedState<kLayersHeadDim, kWarpgroupThreads>;
 
-// That of a lane of the warp that has the same index in another warpgroup. `smem`: DynamicSmem or
-// OwnSmem, likewise below.
+// That of lane `lane` of the consumer warp with this warp's index in its warpgroup. `smem`:
+// DynamicSmem or OwnSmem, likewise below.
 __device__ __forceinline__ BufferState BufferStateOf(const LayersKernelParams& params, char* smem,
                                                      int head, int lane) {
   char* const operand = reinterpret_cast<char*>(params.shared.tile.operand.At(smem));
@@ -55,12 +56,15 @@ __device__ __forceinline__ void CombineStates(const LayersKernelParams& params, 
     float l[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      m[row] = split.m[2 * quad + row];
-      l[row] = split.l[2 * quad + row];
-      if (is_first) continue;
-      m[row] = to.M(row);
-      scale[row] = CombineMax(m[row], split.m[2 * quad + row]);
-      l[row] = CombineSum(to.L(row), l[row], scale[row]);
+      const int i = 2 * quad + row;
+      if (is_first) {
+        m[row] = split.m[i];
+        l[row] = split.l[i];
+      } else {
+        m[row] = to.M(row);
+        scale[row] = CombineMax(m[row], split.m[i]);
+        l[row] = CombineSum(to.L(row), split.l[i], scale[row]);
+      }
     }
 #pragma unroll
     for (int i = 0; i < kLayersHeadDim / 4; ++i) {
@@ -193,6 +197,7 @@ __device__ __forceinline__ void AttendToBuffers(const LayersKernelParams& params
 #pragma unroll 1
         for (int split = 0; split < splits; ++split) {
           rows.Attend(positions, split, reader, state);
+          if (group >= tile.groups) continue;
           CombineStates(params, smem, head, /*is_first=*/split == 0, state);
         }
       }

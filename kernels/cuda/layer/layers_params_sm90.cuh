@@ -20,7 +20,7 @@ constexpr ModelShape LayersShape() {
 }
 
 struct LayersKernelParams {
-  LayerParams layer;  // of every layer: without weights and attention
+  LayerParams layer;  // of every layer: without tiles, weights and attention
   EmbedPathsParams paths;
   LayersSmem shared;
   int32_t layers;

@@ -33,21 +33,21 @@ struct LayersRegisters {
 __device__ __forceinline__ const Tile& TileOfBlock(const LayersKernelParams& params) {
   return *params.shared.tile_copy.At(OwnSmem());
 }
-// Called by a warp.
 template <typename T>
-__device__ __forceinline__ void Copy(const T* from, T* to) {
+__device__ __forceinline__ void CopyByWarp(const T* from, T* to) {
   constexpr int kWords = sizeof(T) / 4;
-  static_assert(kWords <= kWarpSize);
+  static_assert(sizeof(T) % 4 == 0 && kWords <= kWarpSize);
   const int lane = LaneIndex();
   if (lane >= kWords) return;
   reinterpret_cast<uint32_t*>(to)[lane] =
       LoadCg<uint32_t>(reinterpret_cast<const uint32_t*>(from) + lane);
 }
+// The tile, and its paths.
 __device__ __forceinline__ void ReadTile(const LayersKernelParams& params) {
   if (WarpIndex() == 0) {
-    Copy(params.paths.tiles + blockIdx.x, params.shared.tile_copy.At(DynamicSmem()));
+    CopyByWarp(params.paths.tiles + blockIdx.x, params.shared.tile_copy.At(DynamicSmem()));
   } else if (WarpIndex() == 1) {
-    Copy(params.paths.paths + blockIdx.x, params.shared.paths_copy.At(DynamicSmem()));
+    CopyByWarp(params.paths.paths + blockIdx.x, params.shared.paths_copy.At(DynamicSmem()));
   }
   __syncthreads();
 }
@@ -128,6 +128,7 @@ bool HasLayersKernel(const ModelShape& shape, int layers, int shared_bytes) {
 
 ErrorCode LaunchLayers(const LayersParams& params, Stream stream) {
   assert(HasLayersKernel(params.shape, params.layers, SmemOf(params.shape).bytes));
+  assert(ValidateEmbedPaths(params.paths).ok() && params.paths.width == params.shape.width);
   LayersKernelParams kernel_params = {};
   kernel_params.paths = params.paths;
   kernel_params.layer.x = params.paths.x;

@@ -34,8 +34,9 @@ namespace chorale::kernels::cuda {
 template <bool kWholePaths>
 class LayersConsumer {
   static constexpr int kHeadDim = kLayersHeadDim;
-  using Block = TileLayerBlock<kHeadDim, UnitReader, LayersShape().width, /*kRenews=*/true>;
-  using Rows = TileRows<kHeadDim, LayersShape().width>;
+  static constexpr int kWidth = LayersShape().width;
+  using Block = TileLayerBlock<kHeadDim, UnitReader, kWidth, /*kAllLayers=*/true>;
+  using Rows = TileRows<kHeadDim, kWidth>;
 
  public:
   __device__ __forceinline__ LayersConsumer(const LayersKernelParams& params, const Tile& tile)
@@ -86,7 +87,6 @@ class LayersConsumer {
 #pragma unroll
         for (int quad = 0; quad < 2; ++quad) {
           const int column = rows.ColumnOf(block) + 4 * quad;
-          constexpr int kWidth = LayersShape().width;
           Floats4 x = {};
           if (!row.empty) {
             x = EmbedColumns(paths.encodings + row.query_row * kWidth + column,

@@ -57,6 +57,8 @@ class UnitReader {
 // everything since the keys again.
 class UnitFiller {
   static constexpr int kHalfBytes = kUnitBytes / 2;
+  static_assert(kUnitBytes == kStageBytes);  // of a warpgroup's outputs of a weight tile
+  static_assert(kUnitBytes == 2 * KeyBlockSize(kLayersHeadDim));  // of K and V of a key block
 
  public:
   __device__ __forceinline__ UnitFiller(const LayersKernelParams& params, int warpgroup)

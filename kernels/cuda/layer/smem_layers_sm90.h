@@ -15,8 +15,8 @@
 namespace chorale::kernels::cuda {
 
 inline constexpr int kLayersHeadDim = 64;
-// A unit of the ring: the V of a key block and the K of another one, or the outputs of a weight
-// tile that a warpgroup computes.
+// A unit of the ring: the V of a key block and the K of a later one, or the first two K; or the
+// outputs of a weight tile that a warpgroup computes.
 inline constexpr int kUnitBytes = 16384;
 inline constexpr int kUnits = 3;  // of each consumer warpgroup
 inline constexpr int kBufferStages = 2;

@@ -216,8 +216,8 @@ class TileRows {
     }
   }
 
-  // x where only this block reads it, in the place of its rows: each 16 bytes of all lanes of a
-  // warp side by side, so that whole lines are written.
+  // Saves x for LoadSavedX in the memory of the tile's rows, but in the order of the lanes: a store
+  // of a warp writes whole lines. A barrier must come between LoadSavedX and StoreX.
   __device__ __forceinline__ void SaveX() const {
 #pragma unroll
     for (int i = 0; i < kElements / 4; ++i) {
@@ -310,7 +310,7 @@ class TileRows {
   }
   // The lane's first 16 bytes: see SaveX.
   __device__ __forceinline__ float* SavedX() const {
-    static_assert(kWidth == 0 || kWidth == kWeightTileOutputs);
+    static_assert(kWidth == kWeightTileOutputs);
     return p_.x + static_cast<int64_t>(tile_index_) * (kTileRows * kWidth) +
            (warpgroup_ * kWarpgroupWarps + warp_) * (kElements * kWarpSize) + lane_ * 4;
   }

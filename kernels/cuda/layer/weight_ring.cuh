@@ -12,6 +12,7 @@
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/mbarrier.cuh"
+#include "kernels/cuda/ptx/smem.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
 
 namespace chorale::kernels::cuda {

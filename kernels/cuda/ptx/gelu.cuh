@@ -8,7 +8,7 @@ namespace chorale::kernels::cuda {
 
 // x/2 (1 + erf(x / sqrt 2)), the exact form, to 1e-6 max(1, |x|), without a branch. The tail of the
 // normal distribution beyond |x| is 2^p(|x|): p is the polynomial of degree 5 with p(0) = -1 for
-// which |x| 2^p(|x|) has the least maximum error, 6e-7. It falls for all |x|.
+// which |x| 2^p(|x|) has the least maximum error, 6e-7. p falls for all |x|.
 __device__ __forceinline__ float Gelu(float x) {
   const float size = fabsf(x);
   float p = fmaf(-4.8810212e-4f, size, 7.1987187e-3f);

@@ -5,7 +5,6 @@
 #include <random>
 
 #include "base/integer_math.h"
-#include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/layer/layers.h"
 #include "kernels/cuda/layer/pack_weights.h"
@@ -29,13 +28,14 @@ Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
 std::vector<uint16_t> RandomContext(const SmallModel& model, int rows, uint32_t seed) {
   const int64_t layer_size = ContextLayerSize(rows, model.shape.kv_heads, model.shape.head_dim);
   std::vector<uint16_t> context;
-  for (float x : RandomTensor(model.layers * layer_size, seed, model.deviation)) {
-    context.push_back(ToBf16(x));
-  }
   const int64_t blocks = ContextKeyBlocks(rows);
+  const int64_t head_size = blocks * KeyBlockSize(model.shape.head_dim);
+  for (float x : RandomTensor(model.layers * layer_size, seed, model.deviation)) {
+    const int64_t head = static_cast<int64_t>(context.size()) / head_size % model.shape.kv_heads;
+    context.push_back(ToBf16(head == 0 ? x * model.first_head : x));
+  }
   for (int64_t head = 0; head < int64_t{model.layers} * model.shape.kv_heads; ++head) {
-    uint16_t* last =
-        context.data() + ((head + 1) * blocks - 1) * KeyBlockSize(model.shape.head_dim);
+    uint16_t* last = context.data() + (head + 1) * head_size - KeyBlockSize(model.shape.head_dim);
     for (int64_t key = rows - (blocks - 1) * kKeyBlockKeys; key < kKeyBlockKeys; ++key) {
       for (int d = 0; d < model.shape.head_dim; ++d) {
         last[KeyBlockKeyAt(static_cast<int>(key), d, model.shape.head_dim)] = 0;

@@ -28,7 +28,8 @@ struct SmallTile {
 struct SmallModel {
   int layers = 3;
   int query_rows = 4;
-  float deviation = 1;  // of keys and values of contexts
+  float deviation = 1;   // of keys and values of contexts
+  float first_head = 1;  // times that in head 0
   ModelShape shape = {
       .width = 128, .heads = 4, .kv_heads = 4, .head_dim = 32, .hidden = 256, .components = 3};
 };

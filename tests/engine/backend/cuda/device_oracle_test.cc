@@ -214,8 +214,8 @@ TEST_F(DeviceOracleTest, IsTheReference) {
 
 // ---- Sizes ----------------------------------------------------------------------------------
 
-// Twelve layers lose more than the few of the suite's models, and rows of 128 numbers more than
-// wider ones: as there, about twice the worst error that was measured.
+// Twelve layers lose more than the few of the suite's models: as there, about twice the worst error
+// that was measured.
 constexpr under_test::Tolerances kTwelveNarrowLayers = {.mixture = 0.06, .log_density = 0.02};
 constexpr under_test::Tolerances kTwelveWideLayers = {.mixture = 0.04, .log_density = 0.04};
 

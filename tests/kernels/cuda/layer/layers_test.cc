@@ -76,7 +76,7 @@ TEST_F(LayersTest, LongBuffers) {
   ExpectSameBits(ModelOf(1, 42), {{.context_rows = 1, .paths = 12, .steps = 42}});
 }
 
-// Keys and values that are not finite are of their path alone.
+// Keys and values of a path that are not finite change no other path.
 TEST_F(LayersTest, InfiniteValueStaysInItsPath) {
   constexpr int kQueryRows = 4;
   constexpr int kPaths = 10;
@@ -87,7 +87,7 @@ TEST_F(LayersTest, InfiniteValueStaysInItsPath) {
   decode.initial_values()[kPaths + kPath] = std::numeric_limits<float>::infinity();
   const SmallDecode::Result actual = decode.RunAllLayers(stream_);
   for (int i = 0; i < kQueryRows * kPaths; ++i) {
-    if (i % kPaths != kPath || i / kPaths < 1) {
+    if (i % kPaths != kPath || i / kPaths == 0) {
       EXPECT_EQ(actual.densities[i], expected.densities[i]) << i;
     } else if (i / kPaths > 1) {
       EXPECT_FALSE(std::isfinite(std::bit_cast<double>(actual.densities[i]))) << i;
@@ -99,6 +99,15 @@ TEST_F(LayersTest, InfiniteValueStaysInItsPath) {
 TEST_F(LayersTest, ScoresFarFromZero) {
   ExpectSameBits(ModelOf(2, 3, /*deviation=*/20),
                  {{.context_rows = 700, .paths = 11}, {.context_rows = 130, .paths = 25}});
+}
+
+// Keys come a second time for one head alone.
+TEST_F(LayersTest, ScoresOfOneHeadFarFromZero) {
+  for (const auto& [deviation, first_head] : {std::pair{1.0f, 20.0f}, std::pair{20.0f, 0.05f}}) {
+    SmallModel model = ModelOf(2, 3, deviation);
+    model.first_head = first_head;
+    ExpectSameBits(model, {{.context_rows = 400, .paths = 9, .steps = 3}});
+  }
 }
 
 TEST_F(LayersTest, OneLayerAndANarrowMlp) {
