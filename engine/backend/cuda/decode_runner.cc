@@ -132,8 +132,6 @@ kernels::cuda::Graph* DecodeRunner::GraphFor(const DeviceModel& model, int64_t t
 void DecodeRunner::Step(const Forward& forward, const TileSet& set) {
   forward.AllLayers(set);
   forward.Head(set, nullptr);
-  device_.Launch(kernels::cuda::LaunchAdvancePosition, {set.tiles, set.paths, set.count},
-                 "advancing positions");
 }
 
 }  // namespace chorale::cuda

@@ -3,6 +3,7 @@
 #ifndef CHORALE_KERNELS_CUDA_HEAD_EMIT_ROWS_CUH_
 #define CHORALE_KERNELS_CUDA_HEAD_EMIT_ROWS_CUH_
 
+#include "kernels/cuda/head/advance_tile.cuh"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/head/head_layout.h"
 #include "kernels/cuda/head/head_rows.cuh"
@@ -43,7 +44,7 @@ __device__ __forceinline__ void LoadDraw(const PathTile& tile, const PathPair& p
 
 // Computes the mixtures of a block's rows and stores the outputs of its phase. float64 is slow:
 // half of the warps compute weights, each of them of whole rows, while the others compute
-// components, a lane one at a time, and the last warp computes draws.
+// components, a lane one at a time, and the last warp computes draws and advances the tile.
 template <int kSets>
 __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, const HeadRows& rows,
                                          char* shared) {
@@ -87,8 +88,13 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, const H
       const int row = i / components;
       ComputeComponent(p, raw + row * raw_stride, biases, mixture_of(row), i - row * components);
     }
-  } else if (of_paths && LaneIndex() < in_use) {
-    LoadDraw(tile, PathPairOf(tile, first_row + LaneIndex()), row_values[LaneIndex()]);
+  } else if (of_paths) {
+    if (LaneIndex() == 0) {
+      AdvanceTile(tile, rows.blocks, p.tiles[rows.tile_index], p.paths[rows.tile_index]);
+    }
+    if (LaneIndex() < in_use) {
+      LoadDraw(tile, PathPairOf(tile, first_row + LaneIndex()), row_values[LaneIndex()]);
+    }
   }
   __syncthreads();
 #pragma unroll 1

@@ -1,12 +1,10 @@
 #include <cassert>
 
-#include "base/integer_math.h"
 #include "kernels/cuda/head/emit_rows.cuh"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/head/head_layout.h"
 #include "kernels/cuda/head/head_rows.cuh"
 #include "kernels/cuda/layout/tile.h"
-#include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/grid_dependency.cuh"
 #include "kernels/cuda/ptx/smem.cuh"
 #include "kernels/cuda/runtime/kernel_registry.h"
@@ -56,36 +54,12 @@ ErrorCode LaunchWithSets(const HeadParams& params, int row_sets, Stream stream) 
   return Launch(&HeadKernel<kSets>, shape, stream, kernel_params);
 }
 
-constexpr int kAdvanceThreads = 512;  // of a block of AdvancePositionKernel
-
-// Grid: x tiles, one thread each.
-__global__ void __launch_bounds__(kAdvanceThreads)
-    AdvancePositionKernel(const __grid_constant__ AdvancePositionParams p) {
-  GridDepLaunch();
-  GridDepWait();
-  const int index = blockIdx.x * kAdvanceThreads + threadIdx.x;
-  if (index >= p.tile_count) return;
-  Tile& tile = p.tiles[index];
-  PathTile& paths = p.paths[index];
-  if (LoadCg<int32_t>(&tile.groups) == 0) return;
-  const int position = LoadCg<int32_t>(&paths.position);
-  const int steps_left = LoadCg<int32_t>(&paths.steps_left) - 1;
-  paths.steps_left = steps_left;
-  paths.token_position = position;
-  paths.position = position + 1;
-  tile.append_position = position;
-  tile.visible_query = position + 1;
-  tile.visible_buffer = position + 1;
-  if (steps_left == 0 || position + 1 == LoadCg<int32_t>(&paths.query_rows)) tile.groups = 0;
-}
-
 }  // namespace
 
 ErrorCode LoadHeadKernels(int shared_bytes) {
   ErrorCode error = LoadKernel(&HeadKernel<1>, shared_bytes);
   if (error == 0) error = LoadKernel(&HeadKernel<2>, shared_bytes);
-  if (error == 0) error = LoadKernel(&HeadKernel<kMostSets>, shared_bytes);
-  return error != 0 ? error : LoadKernel(&AdvancePositionKernel, shared_bytes);
+  return error != 0 ? error : LoadKernel(&HeadKernel<kMostSets>, shared_bytes);
 }
 
 ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
@@ -101,12 +75,6 @@ ErrorCode LaunchHead(const HeadParams& params, Stream stream) {
   if (sets == 1) return LaunchWithSets<1>(params, row_sets, stream);
   return sets == 2 ? LaunchWithSets<2>(params, row_sets, stream)
                    : LaunchWithSets<kMostSets>(params, row_sets, stream);
-}
-
-ErrorCode LaunchAdvancePosition(const AdvancePositionParams& params, Stream stream) {
-  const int blocks = static_cast<int>(CeilDiv(params.tile_count, kAdvanceThreads));
-  return Launch(&AdvancePositionKernel, {.blocks_x = blocks, .threads = kAdvanceThreads}, stream,
-                params);
 }
 
 }  // namespace chorale::kernels::cuda

@@ -59,11 +59,14 @@ struct HeadWeights {
 };
 
 struct HeadParams {
-  const Tile* tiles = nullptr;  // [tiles], device
-  const float* x = nullptr;     // [tiles, 64, D] f32, device, aligned to 16 bytes
+  Tile* tiles = nullptr;     // [tiles], device; of a decode, updated
+  const float* x = nullptr;  // [tiles, 64, D] f32, device, aligned to 16 bytes
   // [tiles], device, aligned to 16 bytes: the paths whose query rows get values drawn or scored.
   // Null: all rows are query rows to predict, and only their mixtures are stored.
-  const PathTile* paths = nullptr;
+  //
+  // A tile with steps left advances to its next position (counters of Tile and PathTile). If it has
+  // no steps or no query rows left then, it becomes idle (groups = 0).
+  PathTile* paths = nullptr;
   float* mixtures = nullptr;  // [tiles, 64, 3, M] f32, device; only when `paths` is null
   HeadWeights weights;
   int32_t tile_count = 0;
@@ -84,17 +87,6 @@ int HeadSharedBytes(const ModelShape& shape);
 
 // REQUIRES: ValidateHead(params).ok(); a block of the device can have HeadSharedBytes.
 ErrorCode LaunchHead(const HeadParams& params, Stream stream);
-
-// Advances every tile of a decode to its next position (counters of Tile and PathTile). A tile that
-// has no steps or no query rows left becomes idle (groups = 0).
-struct AdvancePositionParams {
-  Tile* tiles = nullptr;      // [tiles], device, updated
-  PathTile* paths = nullptr;  // [tiles], device, updated
-  int32_t tile_count = 0;
-};
-
-// REQUIRES: pointers are not null, tile_count >= 1.
-ErrorCode LaunchAdvancePosition(const AdvancePositionParams& params, Stream stream);
 
 }  // namespace chorale::kernels::cuda
 

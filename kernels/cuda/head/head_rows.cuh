@@ -3,6 +3,7 @@
 #ifndef CHORALE_KERNELS_CUDA_HEAD_HEAD_ROWS_CUH_
 #define CHORALE_KERNELS_CUDA_HEAD_HEAD_ROWS_CUH_
 
+#include "base/integer_math.h"
 #include "kernels/cuda/head/head.h"
 #include "kernels/cuda/head/head_layout.h"
 #include "kernels/cuda/head/row_mixture.cuh"
@@ -43,6 +44,7 @@ struct HeadRows {
   int tile_index;
   int first_set;  // in the tile
   int in_use;     // rows of the block that are in use, the first ones
+  int blocks;     // of the tile that have rows in use
 };
 
 template <int kSets>
@@ -55,6 +57,7 @@ __device__ __forceinline__ HeadRows HeadRowsOfBlock(const HeadParams& p) {
   const int groups = LoadCg<int32_t>(&p.tiles[rows.tile_index].groups);
   rows.in_use = min(groups * (of_paths ? kGroupPaths : kGroupRows) - rows.first_set * kHeadRows,
                     kSets * kHeadRows);
+  rows.blocks = static_cast<int>(CeilDiv(groups * (of_paths ? 1 : 2), kSets));
   return rows;
 }
 

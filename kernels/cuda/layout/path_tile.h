@@ -11,7 +11,7 @@ namespace chorale::kernels::cuda {
 // i / path_positions, i % path_positions positions after the tile's. Values and outputs have a row
 // for each position, with an element for each path; rows are `stride` elements apart.
 //
-// Pointers are device memory. A decode advances `position` on the device (LaunchAdvancePosition),
+// Pointers are device memory. A decode advances `position` on the device (LaunchHead),
 // so that any number of steps runs without the host.
 struct alignas(16) PathTile {
   const float* encodings = nullptr;  // [T, D] f32, row encodings of the request's query rows
@@ -31,9 +31,10 @@ struct alignas(16) PathTile {
   int32_t path_positions = 1;   // of each path in this tile; see Tile
   int32_t position = 0;         // of the query row of pair 0
   int32_t token_position = -1;  // of the value that its buffer token holds; -1: no tokens
-  int32_t steps_left = 0;       // of a decode, including this one
+  int32_t steps_left = 0;       // of a decode, including this one; else 0
   int32_t first_emitted = 0;
-  int32_t draw = 0;  // 1: draw and write `values`; 0: read them
+  int32_t draw = 0;         // 1: draw and write `values`; 0: read them
+  int32_t head_blocks = 0;  // of the head, blocks that have read this; 0 between launches
 };
 
 // A pair of rows of a tile.

@@ -29,7 +29,7 @@ inline constexpr int kTileGroups = kTileRows / kGroupRows;
 // clang-format on
 //
 // A context is complete before a tile that only reads it is uploaded. Kernels change `groups`,
-// `visible_*` and `append_position` of an uploaded tile (LaunchAdvancePosition), and nothing else.
+// `visible_*` and `append_position` of an uploaded tile (LaunchHead), and nothing else.
 // Pointers are device memory.
 struct Tile {
   uint16_t* context = nullptr;   // [L] layers of ContextLayerSize(context_rows, Hkv, Dh), bf16

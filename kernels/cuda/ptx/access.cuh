@@ -1,4 +1,5 @@
-// Loads and stores of 4, 8 and 16 bytes. Pointers must be aligned to the size of the access.
+// Loads and stores of 4, 8 and 16 bytes, and a counter. Pointers must be aligned to the size of the
+// access.
 #ifndef CHORALE_KERNELS_CUDA_PTX_ACCESS_CUH_
 #define CHORALE_KERNELS_CUDA_PTX_ACCESS_CUH_
 
@@ -69,6 +70,17 @@ __device__ __forceinline__ Access LoadCg(const T* from) {
   Access value;
   memcpy(&value, words, sizeof(value));
   return value;
+}
+
+// Adds 1 to a counter in global memory, and returns its value before. What a block has read before
+// a barrier that the thread has passed, precedes what any thread does that counts after it.
+__device__ __forceinline__ int32_t AtomicIncrement(int32_t* counter) {
+  int32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(counter)
+               : "memory");
+  return before;
 }
 
 // ld.global.nc.L1::no_allocate: read-only data that no other thread of the block will read.

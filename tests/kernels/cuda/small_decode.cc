@@ -240,8 +240,6 @@ void SmallDecode::Step(const std::function<void()>& layers, Stream stream) {
                             .std_max = 10},
                            stream),
                 "the head");
-  ExpectSuccess(LaunchAdvancePosition({tiles_.data(), paths_.data(), launch_tiles()}, stream),
-                "counting");
 }
 
 EmbedPathsParams SmallDecode::Paths() {

@@ -25,13 +25,11 @@ namespace chorale::kernels::cuda {
 // Random weights and rows, and their mixtures by the CPU's float64 references.
 class HeadProblem {
  public:
-  static constexpr int kTiles = 2;
-  static constexpr int kRows = kTiles * 64;
-
   // `logits`: about the deviation of the raw outputs, where `norm` is that of the normalised rows.
-  explicit HeadProblem(const ModelShape& s, float logits = 2, float norm = 1)
+  explicit HeadProblem(const ModelShape& s, float logits = 2, float norm = 1, int tiles = 2)
       : shape_(s),
-        x_(RandomTensor(kRows * s.width, 1)),
+        tiles_(tiles),
+        x_(RandomTensor(int64_t{rows()} * s.width, 1)),
         w1_(RandomTensor(s.hidden * s.width, 2, 1 / std::sqrt(static_cast<float>(s.width)))),
         w2_(RandomTensor(3 * s.components * s.hidden, 3,
                          logits / norm / std::sqrt(static_cast<float>(s.hidden)))) {
@@ -66,18 +64,20 @@ class HeadProblem {
                         .std_bias = on_device_[5].data(),
                         .weight_bias = on_device_[6].data(),
                         .scales = scales_},
-            .tile_count = kTiles,
+            .tile_count = tiles_,
             .shape = shape_,
             .epsilon = 1e-5f,
             .std_min = 0.01f,
             .std_max = 1.5f};
   }
 
+  int rows() const { return tiles_ * 64; }
+
   // The same head in its unfused form: W1 z is in memory, for all rows or the query rows.
   UnfusedHeadParams WideParams(const DeviceArray<Tile>& tiles, bool of_paths) {
     const int padded = (shape_.hidden + 7) / 8 * 8;
     std::vector<float> h;
-    for (int row = 0; row < kRows; ++row) {
+    for (int row = 0; row < rows(); ++row) {
       if (of_paths && row % 16 >= 8) continue;
       h.insert(h.end(), hidden_.begin() + row * shape_.hidden,
                hidden_.begin() + (row + 1) * shape_.hidden);
@@ -116,16 +116,16 @@ class HeadProblem {
                           .gamma = vectors_[0].data(),
                           .beta = vectors_[1].data(),
                           .y = z.data(),
-                          .rows = kRows,
+                          .rows = rows(),
                           .width = s.width});
     std::vector<float> packed(PackedLinearSize(s.hidden, s.width));
     PackLinearWeight(w1_.data(), s.hidden, s.width, packed.data());
-    std::vector<float> hidden(kRows * s.hidden);
+    std::vector<float> hidden(rows() * s.hidden);
     hidden_.resize(hidden.size());
     LinearParams w1 = {.x = z.data(),
                        .weight = packed.data(),
                        .y = hidden_.data(),
-                       .rows = kRows,
+                       .rows = rows(),
                        .in = s.width,
                        .out = s.hidden,
                        .x_stride = s.width,
@@ -138,17 +138,17 @@ class HeadProblem {
     const int outputs = 3 * s.components;
     packed.resize(PackedLinearSize(outputs, s.hidden));
     PackLinearWeight(w2_.data(), outputs, s.hidden, packed.data());
-    std::vector<double> raw(kRows * outputs);
+    std::vector<double> raw(rows() * outputs);
     reference::PreciseLinear({.x = hidden.data(),
                               .weight = packed.data(),
                               .bias = vectors_[3].data(),
                               .y = raw.data(),
-                              .rows = kRows,
+                              .rows = rows(),
                               .in = s.hidden,
                               .out = outputs,
                               .x_stride = s.hidden,
                               .y_stride = outputs});
-    for (std::vector<double>* v : {&mean_, &std_, &log_weight_}) v->resize(kRows * s.components);
+    for (std::vector<double>* v : {&mean_, &std_, &log_weight_}) v->resize(rows() * s.components);
     reference::MixtureHead({.raw = raw.data(),
                             .mean_bias = vectors_[4].data(),
                             .std_bias = vectors_[5].data(),
@@ -156,7 +156,7 @@ class HeadProblem {
                             .mean = mean_.data(),
                             .std = std_.data(),
                             .log_weight = log_weight_.data(),
-                            .rows = kRows,
+                            .rows = rows(),
                             .components = s.components,
                             .raw_stride = outputs,
                             .std_min = 0.01f,
@@ -164,6 +164,7 @@ class HeadProblem {
   }
 
   const ModelShape shape_;
+  const int tiles_;
   const std::vector<float> x_, w1_, w2_;
   std::vector<std::vector<float>> vectors_;
   std::vector<DeviceArray<float>> on_device_;

@@ -149,7 +149,7 @@ TEST_F(HeadTest, MixturesOfEveryRow) {
     const HeadProblem problem(shape);
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 4}, {.groups = 1}});
     const int m = shape.components;
-    const DeviceArray<float> mixtures(HeadProblem::kRows * 3 * m);
+    const DeviceArray<float> mixtures(problem.rows() * 3 * m);
     HeadParams params = problem.Params(tiles);
     params.mixtures = mixtures.data();
     ASSERT_TRUE(ValidateHead(params).ok()) << ValidateHead(params);
@@ -165,7 +165,7 @@ TEST_F(HeadTest, MixturesOfWideLogits) {
   for (float norm : {1.0f, 1e6f}) {
     const HeadProblem problem(kSmallHead, kLogits, norm);
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 4}, {.groups = 1}});
-    const DeviceArray<float> mixtures(HeadProblem::kRows * 3 * kSmallHead.components);
+    const DeviceArray<float> mixtures(problem.rows() * 3 * kSmallHead.components);
     HeadParams params = problem.Params(tiles);
     params.mixtures = mixtures.data();
     ExpectSuccess(LaunchHead(params, stream_), "launching the head");
@@ -183,7 +183,7 @@ TEST_F(HeadTest, BitsOfARowDoNotDependOnTheLaunch) {
     const int m = shape.components;
     const auto mixtures_of = [&](const std::vector<Tile>& groups, int multiprocessors) {
       const DeviceArray<Tile> tiles(groups);
-      const DeviceArray<float> mixtures(HeadProblem::kRows * 3 * m);
+      const DeviceArray<float> mixtures(problem.rows() * 3 * m);
       HeadParams params = problem.Params(tiles);
       params.mixtures = mixtures.data();
       params.multiprocessors = multiprocessors;
@@ -210,7 +210,7 @@ TEST_F(HeadTest, WideMixturesOfEveryRow) {
     SCOPED_TRACE(testing::Message() << "M " << shape.components);
     HeadProblem problem(shape);
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 4}, {.groups = 1}});
-    const DeviceArray<float> mixtures(HeadProblem::kRows * 3 * shape.components);
+    const DeviceArray<float> mixtures(problem.rows() * 3 * shape.components);
     UnfusedHeadParams params = problem.WideParams(tiles, /*of_paths=*/false);
     params.head.mixtures = mixtures.data();
     ASSERT_TRUE(ValidateUnfusedHead(params).ok()) << ValidateUnfusedHead(params);
@@ -313,31 +313,80 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
   }
 }
 
-TEST_F(HeadTest, AdvancePositionCountsAndStops) {
-  // A tile at the first position, one whose last step this is, one at its last row, an idle one.
-  const DeviceArray<Tile> tiles(
-      std::vector<Tile>{{.groups = 2}, {.groups = 3}, {.groups = 1}, {.groups = 0}});
-  const DeviceArray<PathTile> paths(
-      std::vector<PathTile>{{.query_rows = 9, .steps_left = 5},
-                            {.query_rows = 9, .position = 4, .token_position = 3, .steps_left = 1},
-                            {.query_rows = 9, .position = 8, .token_position = 7, .steps_left = 5},
-                            {.query_rows = 9, .position = 1, .steps_left = 5}});
-  ExpectSuccess(LaunchAdvancePosition({tiles.data(), paths.data(), 4}, stream_), "counting");
-  const std::vector<Tile> after = tiles.ToHost(stream_);
-  const std::vector<PathTile> paths_after = paths.ToHost(stream_);
-  EXPECT_EQ(after[0].groups, 2);
-  EXPECT_EQ(after[0].append_position, 0);
-  EXPECT_EQ(after[0].visible_query, 1);
-  EXPECT_EQ(after[0].visible_buffer, 1);
-  EXPECT_EQ(paths_after[0].position, 1);
-  EXPECT_EQ(paths_after[0].token_position, 0);
-  EXPECT_EQ(paths_after[0].steps_left, 4);
-  EXPECT_EQ(after[1].groups, 0);
-  EXPECT_EQ(paths_after[1].position, 5);
-  EXPECT_EQ(after[1].append_position, 4) << "where the next advance begins";
-  EXPECT_EQ(after[2].groups, 0);
-  EXPECT_EQ(paths_after[2].position, 9);
-  EXPECT_EQ(paths_after[3].position, 1) << "an idle tile stays as it is";
+// Tiles of a decode: two at their first position, of one path and of 19, one whose last step this
+// is, and one at its last row. Then an idle one, and one that scores.
+class AdvanceTest : public HeadTest {
+ protected:
+  static std::vector<Tile> Tiles() {
+    return {{.groups = 1}, {.groups = 3}, {.groups = 4},
+            {.groups = 2}, {.groups = 0}, {.groups = 4, .visible_query = 7}};
+  }
+  std::vector<PathTile> Paths() {
+    PathTile path = {.values = values_.data(),
+                     .emitted_densities = densities_.data(),
+                     .paths = 19,
+                     .stride = 32,
+                     .query_rows = 9,
+                     .steps_left = 5,
+                     .draw = 1};
+    std::vector<PathTile> paths(6, path);
+    paths[0].paths = 1;
+    paths[2].position = 4;
+    paths[2].token_position = 3;
+    paths[2].steps_left = 1;
+    paths[3].position = 8;
+    paths[3].token_position = 7;
+    paths[4].position = 1;
+    paths[5].position = 2;
+    paths[5].steps_left = 0;
+    return paths;
+  }
+  static void Expect(const std::vector<Tile>& tiles, const std::vector<PathTile>& paths) {
+    const std::vector<int> groups = {1, 3, 0, 0, 0, 4};
+    const std::vector<int> positions = {1, 1, 5, 9, 1, 2};
+    const std::vector<int> steps_left = {4, 4, 0, 4, 5, 0};
+    for (int i = 0; i < 6; ++i) {
+      SCOPED_TRACE(i);
+      EXPECT_EQ(tiles[i].groups, groups[i]);
+      EXPECT_EQ(paths[i].position, positions[i]);
+      EXPECT_EQ(paths[i].steps_left, steps_left[i]);
+      EXPECT_EQ(paths[i].head_blocks, 0);
+      if (i >= 4) continue;
+      EXPECT_EQ(paths[i].token_position, positions[i] - 1);
+      EXPECT_EQ(tiles[i].append_position, positions[i] - 1);
+      EXPECT_EQ(tiles[i].visible_query, positions[i]);
+      EXPECT_EQ(tiles[i].visible_buffer, positions[i]);
+    }
+    EXPECT_EQ(tiles[4].append_position, -1);
+    EXPECT_EQ(tiles[5].visible_query, 7);
+  }
+
+  const DeviceArray<float> values_{std::vector<float>(9 * 32)};
+  const DeviceArray<double> densities_{9 * 32};
+};
+
+TEST_F(AdvanceTest, EveryNumberOfSetsInABlock) {
+  const HeadProblem problem(kSmallHead, 2, 1, /*tiles=*/6);
+  for (int multiprocessors : {100, 6, 1}) {
+    SCOPED_TRACE(multiprocessors);
+    const DeviceArray<Tile> tiles(Tiles());
+    const DeviceArray<PathTile> paths(Paths());
+    HeadParams params = problem.Params(tiles);
+    params.paths = paths.data();
+    params.multiprocessors = multiprocessors;
+    ExpectSuccess(LaunchHead(params, stream_), "launching the head");
+    Expect(tiles.ToHost(stream_), paths.ToHost(stream_));
+  }
+}
+
+TEST_F(AdvanceTest, UnfusedHead) {
+  HeadProblem problem({.width = 8, .hidden = 16, .components = 3}, 2, 1, /*tiles=*/6);
+  const DeviceArray<Tile> tiles(Tiles());
+  const DeviceArray<PathTile> paths(Paths());
+  UnfusedHeadParams params = problem.WideParams(tiles, /*of_paths=*/true);
+  params.head.paths = paths.data();
+  ExpectSuccess(LaunchUnfusedHead(params, stream_), "launching the head");
+  Expect(tiles.ToHost(stream_), paths.ToHost(stream_));
 }
 
 TEST(ValidateHeadTest, NamesTheField) {

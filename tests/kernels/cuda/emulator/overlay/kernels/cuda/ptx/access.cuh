@@ -38,6 +38,8 @@ Access LoadCg(const T* from) {
   return LoadAs<Access>(from);
 }
 
+inline int32_t AtomicIncrement(int32_t* counter) { return (*counter)++; }
+
 inline Words4 LoadNcNoAllocate(const Words4* from) { return LoadAs<Words4>(from); }
 
 }  // namespace chorale::kernels::cuda
