@@ -81,8 +81,9 @@ class TransposedBufferSplit {
     OfRows scale;
     uint32_t weights[kGroupQuads];
     TakeKeys</*kIsFirst=*/true>(first, ring, state.m, state.l, scale, weights);
-    TakeValues(ring, weights,
-               [&](int quad, int k, int i, float sum) { state.o[quad][k][i] = sum; });
+    TakeValues(ring, weights, [&](int quad, int k, int i, float sum) {
+      state.o[quad][k][i] = sum + 0.0f;  // never -0
+    });
 #pragma unroll 1
     while ((first += kMaxBufferSplits * kBufferChunk) < positions) {
       TakeKeys</*kIsFirst=*/false>(first, ring, state.m, state.l, scale, weights);
@@ -110,7 +111,7 @@ class TransposedBufferSplit {
       combined.l[i] = CombineSum(combined.l[i], l[i], scale[i]);
     }
     TakeValues(ring, weights, [&](int quad, int k, int i, float sum) {
-      float& o = combined.o[quad][k][i];
+      float& o = combined.o[quad][k][i];  // never -0, whether `sum` is or not
       o = CombineSum(o, sum, scale[2 * quad + i % 2]);
     });
   }
@@ -159,7 +160,7 @@ class TransposedBufferSplit {
 #pragma unroll
         for (int k = 0; k < kSteps; ++k) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) add(quad, k, i, sums[k][i] + 0.0f);  // never -0
+          for (int i = 0; i < 4; ++i) add(quad, k, i, sums[k][i]);
         }
       }
     }

@@ -35,6 +35,8 @@ class HeadAttention {
   // Computes all rows again.
   __device__ __forceinline__ void ShiftedSweep() {
     combined.Clear();
+    const int splits = static_cast<int>(ContextSplits(rows_));
+    for (uint32_t& row : shifted_) row <<= kMaxContextSplits - splits;
     if (rows_ > 0) TakeAllKeys<Sweep::kShifted>();
   }
 
@@ -49,8 +51,7 @@ class HeadAttention {
 #pragma unroll
       for (int word = 0; word < 4; ++word) weights_[step][word] = 0;
     }
-    split_ = 0;
-    BeginSplit<kSweep>(0);
+    BeginSplit<kSweep>();
     unit_ = units_.Take();
     WgmmaFence();
     Keys::MultiplyKeys(queries_, units_.Address(unit_), s_[0]);
@@ -105,7 +106,7 @@ class HeadAttention {
     WgmmaCommit();
     if (valid < kKeyBlockKeys) Keys::Mask(scores, valid);
     const ShiftedSoftmax ended = softmax_;
-    if (begins_split) BeginSplit<kSweep>(split_ + 1);
+    if (begins_split) BeginSplit<kSweep>();
     const bool raised = kSweep == Sweep::kShifted && softmax_.Shift(scores);
     softmax_.Exponentiate(scores);
     ComputeBeforeWait(softmax_.l[0] + softmax_.l[1]);
@@ -127,12 +128,13 @@ class HeadAttention {
 
   // In the shifted sweep, m is raised for rows that need it in this split, and else stays 0.
   template <Sweep kSweep>
-  __device__ __forceinline__ void BeginSplit(int split) {
+  __device__ __forceinline__ void BeginSplit() {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       softmax_.l[half] = 0;
       if (kSweep == Sweep::kPlain) continue;
-      const bool shifted = (shifted_[half] >> split & 1) != 0;
+      const bool shifted = shifted_[half] >> (kMaxContextSplits - 1) != 0;
+      shifted_[half] <<= 1;
       softmax_.m[half] = shifted ? -INFINITY : 0.0f;
       softmax_.limit[half] = shifted ? -INFINITY : INFINITY;
     }
@@ -146,7 +148,7 @@ class HeadAttention {
     if constexpr (kSweep == Sweep::kPlain) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        if (!IsPlainSum(l[half])) shifted_[half] |= uint32_t{1} << split_;
+        shifted_[half] = shifted_[half] << 1 | (IsPlainSum(l[half]) ? 0u : 1u);
         combined.m[half] = 0;
         combined.l[half] += l[half];
       }
@@ -163,15 +165,16 @@ class HeadAttention {
       for (int k = 0; k < Keys::kColumns; ++k) state.o[k / 4][k % 4] = o_[k];
       combined.Combine(state);
     }
-    ++split_;
   }
 
   UnitReader& units_;
   const uint32_t queries_;
   const int rows_;
   int unit_ = 0;  // of the products of the next call of AttendToKeyBlock
-  int split_ = 0;
-  uint32_t shifted_[2] = {};  // bits of splits in which the rows need the shifted sweep
+  // Bits of splits in which the rows need the shifted sweep: the last split's is the lowest one. In
+  // the shifted sweep, the next split's is the highest one.
+  uint32_t shifted_[2] = {};
+  static_assert(kMaxContextSplits == 32);
   ShiftedSoftmax softmax_ = {};
   typename Keys::Sums o_ = {};
   typename Keys::Scores s_[2] = {};

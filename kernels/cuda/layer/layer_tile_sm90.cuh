@@ -36,15 +36,17 @@ struct TileLayerParams {
 // Every sum has the order that WgmmaRows and NormalizeRows give it.
 //
 // Ring: RingConsumer, or what has its functions. kWidth: as of TileRows. kAllLayers: whether the
-// kernel computes all layers: then registers are short (TileRows::Renew), and x is kept between
-// layers (TileRows::SaveX).
+// kernel computes all layers: then registers are short (TileRows::Renew, StashX), and x is kept
+// between layers (TileRows::SaveX).
 template <int kHeadDim, typename Ring = RingConsumer, int kWidth = 0, bool kAllLayers = false>
 class TileLayerBlock {
   using Rows = TileRows<kHeadDim, kWidth>;
   using Elements = typename Rows::Elements;
   static constexpr int kBlocks = Rows::kBlocks;
   static constexpr int kElements = Rows::kElements;
-  static constexpr int kSteps = kWeightTileInputs / 16;
+  // Of 16 inputs of a weight tile, and of a half of the operand: steps of descriptors.
+  static constexpr int kStepWeights = 2 * kWgmmaTileHalfBytes / 16;
+  static constexpr int kHalfWeights = Rows::kHalfSteps * kStepWeights;
 
  public:
   __device__ __forceinline__ TileLayerBlock(const LayerParams& p, const TileSmem& shared,
@@ -64,7 +66,7 @@ class TileLayerBlock {
     } else {
       rows_.FillOperand(rows_.x);
     }
-    rows_.ShareOperand();
+    rows_.StoreHalf(rows_.operand(), rows_.own);
     MbarrierWait(shared_.inputs_ready.At(DynamicSmem()), 0);
     Compute(has_post, has_pre, shared_.post_vectors.At(DynamicSmem()),
             shared_.pre_vectors.At(DynamicSmem()),
@@ -87,7 +89,7 @@ class TileLayerBlock {
       if (mlp) {
         Mlp();
       } else {
-        MultiplyWeightTile(false, [] {});
+        MultiplyWeightTile(rows_.operand(), false, [] {});
       }
       AddToX(mlp ? post_vectors + kB2At * width : nullptr);
       Normalize(i == 2 ? pre_vectors : post_vectors + (mlp ? kGamma3At : kGamma2At) * width);
@@ -101,11 +103,9 @@ class TileLayerBlock {
   }
 
  private:
-  __device__ __forceinline__ float* row_shift(int half) const {
-    return shared_.row_shifts.At(DynamicSmem()) + rows_.RowOf(half);
-  }
-  __device__ __forceinline__ float* row_sums(int warpgroup, int half) const {
-    return shared_.row_sums.At(DynamicSmem()) + 2 * (warpgroup * kTileRows + rows_.RowOf(half));
+  // HalfOfRow of the row of a warpgroup's columns.
+  __device__ __forceinline__ float* half_of_row(int warpgroup, int half) const {
+    return shared_.row_halves.At(DynamicSmem()) + 2 * (warpgroup * kTileRows + rows_.RowOf(half));
   }
   // ---- GEMMs ---------------------------------------------------------------------------------
 
@@ -113,23 +113,26 @@ class TileLayerBlock {
   // for the next ones is in flight; with the last ones, the product of the first ones with W2.
   __device__ __forceinline__ void Mlp() {
     const int tiles = WeightTilesOf(p_.shape.hidden);  // at least 2
-    MultiplyWeightTile(false, [] {});
+    MultiplyWeightTile(rows_.operand(), false, [&] {
+      if constexpr (kAllLayers) rows_.StashX();
+    });
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
       Elements h;
       TakeTotals(h);
+      uint16_t* exchange = nullptr;
       if (tile == tiles - 1) {
-        rows_.Sync();
-        rows_.LoadHidden(0);
+        exchange = rows_.hidden(0);
+        rows_.LoadOwn(exchange);
       }
-      MultiplyWeightTile(false, [&] { StoreHidden(tile, h); });
+      MultiplyWeightTile(exchange, false, [&] { StoreHidden(tile, h); });
     }
-    rows_.Sync();
 #pragma unroll 1
     for (int tile = 1; tile < tiles; ++tile) {
-      rows_.LoadHidden(tile);
-      MultiplyWeightTile(true, [] {});
+      rows_.LoadOwn(rows_.hidden(tile));
+      MultiplyWeightTile(rows_.hidden(tile), true, [] {});
     }
+    if constexpr (kAllLayers) rows_.UnstashX();
   }
 
   // Stores q, K and V. Stores or saves x, which is final.
@@ -137,7 +140,7 @@ class TileLayerBlock {
   __device__ __forceinline__ void Qkv(const Store& store) {
     const int tiles = WeightTilesOf(kWidth > 0 ? 3 * kWidth : p_.shape.qkv_width());
     Elements qkv;
-    MultiplyWeightTile(false, [&] {
+    MultiplyWeightTile(rows_.operand(), false, [&] {
       if constexpr (kAllLayers) {
         rows_.SaveX();
       } else {
@@ -147,7 +150,7 @@ class TileLayerBlock {
 #pragma unroll 1
     for (int tile = 1; tile < tiles; ++tile) {
       TakeTotals(qkv);
-      MultiplyWeightTile(false, [&] { store(tile - 1, qkv); });
+      MultiplyWeightTile(nullptr, false, [&] { store(tile - 1, qkv); });
     }
     TakeTotals(qkv);
     store(tiles - 1, qkv);
@@ -158,26 +161,34 @@ class TileLayerBlock {
     for (int i = 0; i < kElements; ++i) totals[i] = Total(i);
   }
 
-  // sums_ = the product of the operand with the next weight tile, added to sums_ if
-  // `accumulate`: two partial sums, each over every other k-step, as in WgmmaRows. meanwhile() is
-  // called while the product is in flight.
+  // sums_ = the product of the operand with the next weight tile, added to sums_ if `accumulate`:
+  // of each half of the operand, as in WgmmaRows. `exchange`: where both warpgroups have stored
+  // their halves, of which the other one is still to be loaded; or null. meanwhile() is called
+  // while the product is in flight.
   template <typename Meanwhile>
-  __device__ __forceinline__ void MultiplyWeightTile(bool accumulate, const Meanwhile& meanwhile) {
+  __device__ __forceinline__ void MultiplyWeightTile(uint16_t* exchange, bool accumulate,
+                                                     const Meanwhile& meanwhile) {
     const int stage = ring_.Take();
     const uint64_t weights = MakeSmemDescriptor(ring_.Address(stage), kWgmmaTileHalfBytes, 8 * 16);
-    HoldOperands(rows_.a);
+    const uint64_t own = weights + rows_.warpgroup() * kHalfWeights;
+    const uint64_t other = weights + (1 - rows_.warpgroup()) * kHalfWeights;
+    HoldOperands(rows_.own);
     HoldOperands(sums_[0]);
     HoldOperands(sums_[1]);
+    if (exchange != nullptr) rows_.LoadOther(exchange);
+    HoldOperands(rows_.other);
     WgmmaFence();
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      Wgmma(sums_[step % 2], rows_.a[step], weights + step * (2 * kWgmmaTileHalfBytes / 16),
-            step >= 2 || accumulate);
+    for (int step = 0; step < Rows::kHalfSteps; ++step) {
+      const bool adds = step > 0 || accumulate;
+      Wgmma(sums_[0], rows_.own[step], own + step * kStepWeights, adds);
+      Wgmma(sums_[1], rows_.other[step], other + step * kStepWeights, adds);
     }
     WgmmaCommit();
     meanwhile();
     WgmmaWait<0>();
-    HoldOperands(rows_.a);
+    HoldOperands(rows_.own);
+    HoldOperands(rows_.other);
     HoldOperands(sums_[0]);
     HoldOperands(sums_[1]);
     ring_.Release(stage);
@@ -219,8 +230,9 @@ class TileLayerBlock {
         }
       }
     }
-    rows_.FillOperand(h);
-    rows_.StoreHidden(tile);
+    typename Rows::Half words;
+    Rows::Round(h, words);
+    rows_.StoreHalf(rows_.hidden(tile), words);
   }
 
   // ---- Layer norm ----------------------------------------------------------------------------
@@ -228,15 +240,14 @@ class TileLayerBlock {
   // x = LN(x), which becomes the operand: the sums of NormalizeRows, whose lane 16h + 8b + 2j + q
   // has four columns of block b of lane j of warpgroup h.
   __device__ __forceinline__ void Normalize(const float* gamma) {
-    if (rows_.warpgroup() == 0 && ThreadIndex() % 4 == 0) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) *row_shift(half) = rows_.x[Rows::At(0, half, 0)];
-    }
-    rows_.Sync();
+    static_assert(kBlocks == 2 && kConsumerWarpgroups == 2);
+    const NormHalves halves(rows_.width(), rows_.warpgroup());
+    float shift[2];               // [half: row g or g + 8]
     float sums[2 * 2 * kBlocks];  // [of x, of squares][half][block]
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float shift = *row_shift(half);
+      shift[half] = __shfl_sync(kAllLanes, rows_.x[Rows::At(0, half, 0)], LaneIndex() & ~3);
+      if (!rows_.HasColumn(rows_.warpgroup() * kWgmmaTileOutputs)) shift[half] = 0;
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         float sum[2] = {};  // of the two quads
@@ -245,7 +256,7 @@ class TileLayerBlock {
 #pragma unroll
           for (int c = 0; c < 8; ++c) {
             float& v = rows_.x[Rows::At(block, half, c)];
-            v -= shift;
+            v -= shift[half];
             sum[c / 4] += v;
             squares[c / 4] = fmaf(v, v, squares[c / 4]);
           }
@@ -255,27 +266,23 @@ class TileLayerBlock {
       }
     }
     SumOverLanes<4>(sums);
-    float own[2][2];  // [half][of x, of squares]
+    HalfOfRow own[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int at = (2 * i + half) * kBlocks;
-        own[half][i] = sums[at] + sums[at + 1];
-      }
+      float& sum = sums[half * kBlocks];
+      const int squares = (2 + half) * kBlocks;
+      sum += sums[half * kBlocks + 1];
+      own[half] = RowMoments::Half(halves, shift[half], sum, sums[squares] + sums[squares + 1]);
       if (ThreadIndex() % 4 == 0) {
-        StoreAs<Floats2>(row_sums(rows_.warpgroup(), half), {own[half][0], own[half][1]});
+        StoreAs<Floats2>(half_of_row(rows_.warpgroup(), half), {own[half].mean, own[half].squares});
       }
     }
-    static_assert(kBlocks == 2 && kConsumerWarpgroups == 2);
     rows_.Sync();
-    const float weight = 1.0f / static_cast<float>(rows_.width());
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const Floats2 other = LoadAs<Floats2>(row_sums(1 - rows_.warpgroup(), half));
-      const float sum = own[half][0] + other.v[0];
-      const float mean = sum * weight;
-      const float scale = Rsqrt((own[half][1] + other.v[1] - mean * sum) * weight + p_.epsilon);
+      const auto other = LoadAs<Floats2>(half_of_row(1 - rows_.warpgroup(), half));
+      const RowMoments moments(halves, sums[half * kBlocks], own[half], {other.v[0], other.v[1]},
+                               p_.epsilon);
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const int column = rows_.ColumnOf(block);
@@ -287,13 +294,13 @@ class TileLayerBlock {
 #pragma unroll
           for (int c = 0; c < 4; ++c) {
             float& v = rows_.x[Rows::At(block, half, 4 * quad + c)];
-            v = fmaf((v - mean) * scale, g.v[c], b.v[c]);
+            v = fmaf((v - moments.mean) * moments.scale, g.v[c], b.v[c]);
           }
         }
       }
     }
     rows_.FillOperand(rows_.x);
-    rows_.ShareOperand();
+    rows_.StoreHalf(rows_.operand(), rows_.own);
   }
 
   const LayerParams& p_;
@@ -301,7 +308,7 @@ class TileLayerBlock {
   const float* post_vectors_ = nullptr;
   Rows rows_;
   Ring ring_;
-  float sums_[2][kElements];
+  float sums_[2][kElements];  // products of the own half of the operand, and of the other
 };
 
 }  // namespace chorale::kernels::cuda

@@ -12,9 +12,11 @@
 #include "kernels/cuda/layer/smem_layers_sm90.h"
 #include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
+#include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
 #include "kernels/cuda/ptx/mbarrier.cuh"
 #include "kernels/cuda/ptx/smem.cuh"
+#include "kernels/cuda/ptx/vector_types.cuh"
 #include "kernels/cuda/ptx/warp.cuh"
 
 namespace chorale::kernels::cuda {
@@ -117,51 +119,60 @@ class BufferReader {
 // Copies the buffers of all layers to the stages: of each head all splits, of each split all
 // chunks, of each chunk K, then V. A chunk to which this step adds no position may come before the
 // layer's K and V are stored. Called by one warp, of which a lane copies each position of a chunk.
+//
+// A chunk may end beyond the last position. There, the stage keeps what it had, which has no
+// weight: zeros, or V of the same paths. If those are not finite, neither are the rows of their
+// paths, since these have attended to them.
 __device__ __forceinline__ void FillBuffers(const LayersKernelParams& params, const Tile& tile) {
   using Stage = BufferStage<kLayersHeadDim>;
+  static_assert(kBufferStages == 2);  // K are in the first one, V in the second one
   char* const smem = OwnSmem();
+  char* const stages = params.shared.buffer_stages.At(smem);
   auto& barriers = LayersBarriers::Of(params, smem);
   // Without positions, nobody would keep the warp from falling behind, and only parities of phases
   // are observable.
   const int lane = LaneIndex();
-  if (TileBuffers(tile, LayersShape(), 0, 0).positions == 0) return;
+  const TileBuffers first_layer(tile, LayersShape(), 0, 0);
+  const int positions = first_layer.positions;
+  const int row_bytes = first_layer.row_bytes;
+  if (positions == 0) return;
+  for (int at = lane * 16; at < Stage::kBytes; at += kWarpSize * 16) {
+    StoreShared(stages + Stage::kBytes + at, Words4{});
+  }
+  FenceProxyAsync();  // before bulk copies to the same addresses
   const int old_positions = tile.append_position < 0 ? tile.buffer_capacity : tile.append_position;
-  int next = 0;
   uint32_t parity = 1;
 #pragma unroll 1
   for (int layer = 0; layer < params.layers; ++layer) {
     bool is_ready = false;
 #pragma unroll 1
     for (int head = 0; head < kConsumerWarpgroups; ++head) {
-      const TileBuffers buffers(tile, LayersShape(), layer, head);
+      const char* const keys =
+          TileBuffers(tile, LayersShape(), layer, head).keys + int64_t{2} * lane * row_bytes;
 #pragma unroll 1
       for (int split = 0; split < kMaxBufferSplits; ++split) {
 #pragma unroll 1
-        for (int first = split * kBufferChunk; first < buffers.positions;
+        for (int first = split * kBufferChunk; first < positions;
              first += kMaxBufferSplits * kBufferChunk) {
           if (!is_ready && first + kBufferChunk > old_positions) {
             MbarrierWait(&barriers.q_ready, layer & 1);
             is_ready = true;
           }
+          const int count = min(Stage::kPositions, positions - first);
 #pragma unroll 1
-          for (int values = 0; values < 2; ++values) {
-            MbarrierWait(&barriers.buffers_empty[next], parity);
+          for (int stage = 0; stage < kBufferStages; ++stage) {
+            MbarrierWait(&barriers.buffers_empty[stage], parity);
             if (lane == 0) {
-              MbarrierArriveExpectTx(&barriers.buffers_full[next],
-                                     Stage::kPositions * buffers.row_bytes);
+              MbarrierArriveExpectTx(&barriers.buffers_full[stage], count * row_bytes);
             }
             __syncwarp();  // bytes are expected before any arrive
-            if (lane < Stage::kPositions) {
-              CpAsyncBulkOnce(params.shared.buffer_stages.At(smem) + next * Stage::kBytes +
-                                  lane * Stage::kPositionBytes,
-                              buffers.At(first + lane, values != 0), buffers.row_bytes,
-                              &barriers.buffers_full[next]);
-            }
-            if (++next == kBufferStages) {
-              next = 0;
-              parity ^= 1;
+            if (lane < count) {
+              CpAsyncBulkOnce(stages + stage * Stage::kBytes + lane * Stage::kPositionBytes,
+                              keys + int64_t{2 * first + stage} * row_bytes, row_bytes,
+                              &barriers.buffers_full[stage]);
             }
           }
+          parity ^= 1;
         }
       }
     }

@@ -55,7 +55,7 @@ class LayersConsumer {
         Embed();
         block_.rows().FillOperand(block_.rows().x);
       }
-      block_.rows().ShareOperand();
+      block_.rows().StoreHalf(block_.rows().operand(), block_.rows().own);
       const int slot = (layer + 1) % kVectorSlots;
       MbarrierWait(&barriers.vectors_full[slot], (layer + 1) / kVectorSlots & 1);
       const float* const vectors =

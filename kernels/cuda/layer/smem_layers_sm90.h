@@ -52,8 +52,7 @@ constexpr LayersSmem LayersSmemOf(const ModelShape& shape, int stage_bytes, int 
   layout.tile.hidden = arena.Take<uint16_t>(WeightTiles(shape.hidden) * kOperandTileSize);
   layout.queries = {layout.tile.hidden.offset};
   layout.tile.operand = arena.Take<uint16_t>(kOperandTileSize);
-  layout.tile.row_sums = arena.Take<float>(int64_t{2} * kConsumerWarpgroups * kTileRows);
-  layout.tile.row_shifts = arena.Take<float>(kTileRows);
+  layout.tile.row_halves = arena.Take<float>(int64_t{2} * kConsumerWarpgroups * kTileRows);
   layout.buffer_stages = arena.Take<char>(int64_t{kBufferStages} * stage_bytes);
   layout.path_keys = {static_cast<int32_t>(RoundUp(layout.buffer_stages.offset, 1024))};
   layout.buffer_ml = arena.Take<char>(int64_t{2} * ml_bytes);

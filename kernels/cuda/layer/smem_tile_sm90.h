@@ -21,8 +21,7 @@ inline constexpr int kOperandTileSize = kTileRows * kWeightTileInputs;
 struct TileSmem {
   SmemArray<uint16_t> operand;        // [kOperandTileSize] bf16: attention, then x
   SmemArray<uint16_t> hidden;         // [weight tiles of Dff][kOperandTileSize] bf16
-  SmemArray<float> row_sums;          // [kConsumerWarpgroups][64][2]: of x, and of its squares
-  SmemArray<float> row_shifts;        // [64]: see NormalizeRows
+  SmemArray<float> row_halves;        // [kConsumerWarpgroups][64]: HalfOfRow
   SmemArray<float> post_vectors;      // PostAttentionWeights::vectors
   SmemArray<float> pre_vectors;       // PreAttentionWeights::vectors
   SmemArray<Mbarrier> inputs_ready;   // [1]: vectors have arrived
@@ -38,8 +37,7 @@ constexpr TileSmem TileSmemOf(const ModelShape& shape, int shared_bytes) {
   TileSmem layout;
   layout.operand = arena.Take<uint16_t>(kOperandTileSize);
   layout.hidden = arena.Take<uint16_t>(WeightTiles(shape.hidden) * kOperandTileSize);
-  layout.row_sums = arena.Take<float>(int64_t{2} * kConsumerWarpgroups * kTileRows);
-  layout.row_shifts = arena.Take<float>(kTileRows);
+  layout.row_halves = arena.Take<float>(int64_t{2} * kConsumerWarpgroups * kTileRows);
   layout.post_vectors = arena.Take<float>(PostAttentionVectorsSize(shape));
   layout.pre_vectors = arena.Take<float>(PreAttentionVectorsSize(shape));
   layout.inputs_ready = {arena.Take<uint64_t>(1).offset};

@@ -30,16 +30,19 @@ template <int kHeadDim, int kWidth = 0>
 class TileRows {
   static constexpr int kHeadShift = std::bit_width(unsigned{kHeadDim}) - 1;
   static constexpr int kSteps = kWeightTileInputs / 16;  // of 16 inputs, of a weight tile
-  static constexpr int kOwnSteps = kSteps / kConsumerWarpgroups;
   static constexpr int kFragmentsSize = kOperandTileSize / kSteps;  // of all lanes, of a k-step
 
  public:
+  static constexpr int kHalfSteps = kSteps / kConsumerWarpgroups;
   static constexpr int kBlocks = kWgmmaTileOutputs / 32;  // of 8 columns of a lane
   static constexpr int kElements = 2 * 8 * kBlocks;       // of a lane, in two rows
   using Elements = float[kElements];
+  using Half = uint32_t[kHalfSteps][4];  // of an operand: fragments of the lane
 
   Elements x;
-  uint32_t a[kSteps][4];  // the operand of the next GEMM
+  // The operand of the next GEMM: the half of this warpgroup's columns, and the other.
+  Half own;
+  Half other;
 
   // `tile` must outlive this object; it is read after GridDepWait alone.
   __device__ __forceinline__ TileRows(const LayerParams& p, const TileSmem& shared,
@@ -103,17 +106,18 @@ class TileRows {
 
   // ---- Operands --------------------------------------------------------------------------------
 
-  // The warpgroup's half of the operand: elements rounded to bf16.
-  __device__ __forceinline__ void FillOperand(const Elements& elements) {
+  // Elements as the warpgroup's half of an operand: rounded to bf16.
+  __device__ __forceinline__ static void Round(const Elements& elements, Half& words) {
 #pragma unroll
-    for (int step = 0; step < kOwnSteps; ++step) {
+    for (int step = 0; step < kHalfSteps; ++step) {
 #pragma unroll
       for (int word = 0; word < 4; ++word) {
         const int at = 8 * step + 2 * word;
-        own_[step][word] = PackBf16(elements[at], elements[at + 1]);
+        words[step][word] = PackBf16(elements[at], elements[at + 1]);
       }
     }
   }
+  __device__ __forceinline__ void FillOperand(const Elements& elements) { Round(elements, own); }
 
   // The same of words in the order of the columns of a wgmma's sums, as they come from attention:
   // of 32 columns, lane j has 2j and 2j + 1 of every 8 neighbouring ones, and needs 8j to 8j + 7.
@@ -128,41 +132,51 @@ class TileRows {
         for (int i = 0; i < 4; ++i) w[i] = words[4 * block + i][half];
         TransposeOverQuad(w);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) own_[2 * block + i / 2][i % 2 * 2 + half] = w[i];
+        for (int i = 0; i < 4; ++i) own[2 * block + i / 2][i % 2 * 2 + half] = w[i];
       }
     }
   }
 
-  // Makes the halves of both warpgroups the operand of the next GEMMs. Ends with a barrier.
-  __device__ __forceinline__ void ShareOperand() {
-    StoreOwn(operand());
+  // Where the warpgroups exchange their halves of an operand: x or attention; hidden units that are
+  // the inputs of a weight tile.
+  __device__ __forceinline__ uint16_t* operand() const { return shared_.operand.At(DynamicSmem()); }
+  __device__ __forceinline__ uint16_t* hidden(int weight_tile) const {
+    return shared_.hidden.At(DynamicSmem()) + weight_tile * kOperandTileSize;
+  }
+  __device__ __forceinline__ void StoreHalf(uint16_t* exchange, const Half& words) const {
+#pragma unroll
+    for (int step = 0; step < kHalfSteps; ++step) {
+      const uint32_t(&w)[4] = words[step];
+      StoreShared(FragmentOf(exchange, warpgroup_ * kHalfSteps + step),
+                  Words4{w[0], w[1], w[2], w[3]});
+    }
+  }
+  __device__ __forceinline__ void LoadOwn(uint16_t* exchange) {
+    LoadHalf(exchange, warpgroup_, own);
+  }
+  // Contains a barrier, after which the other warpgroup has stored its half.
+  __device__ __forceinline__ void LoadOther(uint16_t* exchange) {
     Sync();
-#pragma unroll
-    for (int step = 0; step < kOwnSteps; ++step) {
-      const int other_step = (1 - warpgroup_) * kOwnSteps + step;
-      const Words4 other = LoadAs<Words4>(FragmentOf(operand(), other_step));
-#pragma unroll
-      for (int word = 0; word < 4; ++word) {
-        const uint32_t own = own_[step][word];
-        a[step][word] = warpgroup_ == 0 ? own : other.w[word];
-        a[kOwnSteps + step][word] = warpgroup_ == 0 ? other.w[word] : own;
-      }
-    }
+    LoadHalf(exchange, 1 - warpgroup_, other);
   }
 
-  // Stores the warpgroup's half of the operand as hidden units, the inputs of a weight tile.
-  __device__ __forceinline__ void StoreHidden(int weight_tile) const {
-    StoreOwn(hidden(weight_tile));
+  // Keeps half of the elements of x in shared memory, where the other warpgroup's half of the
+  // operand was, which this lane alone reads. REQUIRES: LoadOther(operand()) was called, and nobody
+  // stores to operand() before UnstashX.
+  __device__ __forceinline__ void StashX() const {
+#pragma unroll
+    for (int i = 0; i < kHalfSteps; ++i) {
+      const float* const from = x + kStashed + 4 * i;
+      StoreShared(FragmentOf(operand(), (1 - warpgroup_) * kHalfSteps + i),
+                  Floats4{from[0], from[1], from[2], from[3]});
+    }
   }
-  // Makes them the operand. REQUIRES: both warpgroups have stored their halves, and Sync was
-  // called.
-  __device__ __forceinline__ void LoadHidden(int weight_tile) {
-    uint16_t* const operand = hidden(weight_tile);
+  __device__ __forceinline__ void UnstashX() {
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      const Words4 words = LoadAs<Words4>(FragmentOf(operand, step));
+    for (int i = 0; i < kHalfSteps; ++i) {
+      const auto four = LoadAs<Floats4>(FragmentOf(operand(), (1 - warpgroup_) * kHalfSteps + i));
 #pragma unroll
-      for (int word = 0; word < 4; ++word) a[step][word] = words.w[word];
+      for (int k = 0; k < 4; ++k) x[kStashed + 4 * i + k] = four.v[k];
     }
   }
 
@@ -248,10 +262,10 @@ class TileRows {
       }
     }
 #pragma unroll
-    for (int step = 0; step < kOwnSteps; ++step) {
+    for (int step = 0; step < kHalfSteps; ++step) {
 #pragma unroll
       for (int word = 0; word < 4; ++word) {
-        own_[step][word] = rows[step / 2][word % 2].w[step % 2 * 2 + word / 2];
+        own[step][word] = rows[step / 2][word % 2].w[step % 2 * 2 + word / 2];
       }
     }
   }
@@ -304,10 +318,8 @@ class TileRows {
     }
   }
 
-  __device__ __forceinline__ uint16_t* operand() const { return shared_.operand.At(DynamicSmem()); }
-  __device__ __forceinline__ uint16_t* hidden(int weight_tile) const {
-    return shared_.hidden.At(DynamicSmem()) + weight_tile * kOperandTileSize;
-  }
+  static constexpr int kStashed = kElements - 4 * kHalfSteps;  // the first one
+
   // The lane's first 16 bytes: see SaveX.
   __device__ __forceinline__ float* SavedX() const {
     static_assert(kWidth == kWeightTileOutputs);
@@ -318,13 +330,12 @@ class TileRows {
   __device__ __forceinline__ uint16_t* FragmentOf(uint16_t* operand, int step) const {
     return operand + step * kFragmentsSize + (warp_ * kWarpSize + lane_) * 8;
   }
-
-  __device__ __forceinline__ void StoreOwn(uint16_t* operand) const {
+  __device__ __forceinline__ void LoadHalf(uint16_t* operand, int half, Half& to) const {
 #pragma unroll
-    for (int step = 0; step < kOwnSteps; ++step) {
-      const uint32_t(&words)[4] = own_[step];
-      StoreShared(FragmentOf(operand, warpgroup_ * kOwnSteps + step),
-                  Words4{words[0], words[1], words[2], words[3]});
+    for (int step = 0; step < kHalfSteps; ++step) {
+      const auto words = LoadAs<Words4>(FragmentOf(operand, half * kHalfSteps + step));
+#pragma unroll
+      for (int word = 0; word < 4; ++word) to[step][word] = words.w[word];
     }
   }
 
@@ -335,7 +346,6 @@ class TileRows {
   int warpgroup_;
   int warp_;  // of the warpgroup
   int lane_;
-  uint32_t own_[kOwnSteps][4];  // the warpgroup's half of an operand
 };
 
 }  // namespace chorale::kernels::cuda

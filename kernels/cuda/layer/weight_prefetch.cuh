@@ -13,8 +13,8 @@
 namespace chorale::kernels::cuda {
 
 // A lane's sums of 8 outputs of a weight tile for kGroups groups: rows g and g + 8 of each group,
-// outputs {2j, 2j+1}. Two partial sums, each over every other 16 inputs, so that consecutive mma do
-// not depend on each other.
+// outputs {2j, 2j+1}. Two partial sums: of the first 64 inputs of each weight tile, and of the
+// others. So a kernel may begin with either half of a row.
 template <int kGroups>
 struct Sums {
   float parts[kGroups][2][4] = {};
@@ -66,18 +66,21 @@ __device__ __forceinline__ void AddProducts(const MmaOperand& a, int first, bool
       for (int m = 0; m < kGroups; ++m) fragments.v[i][m] = a.Load(m, first + i);
     }
   }
-  Words4 w[kTiles];
+  constexpr int kHalfSteps = kWeightTileInputs / 16 / 2;
 #pragma unroll
   for (int i = 0; i < kSteps; ++i) {
-    const int half = (first + i) % 2;
+    // Of both halves in turns, if they are there, so that consecutive mma do not depend on each
+    // other.
+    const int of_steps = kSteps > kHalfSteps ? i % 2 * kHalfSteps + i / 2 : i;
+    const int step = first + of_steps;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      if (half == 0) w[tile] = weight(tile, (first + i) / 2);
+      const Words4 w = weight(tile, step / 2);
 #pragma unroll
       for (int m = 0; m < kGroups; ++m) {
-        const Words4& rows = fragments.v[i][m];
-        Mma(sums[tile].parts[m][half], rows.w[0], rows.w[1], rows.w[2], rows.w[3],
-            w[tile].w[2 * half], w[tile].w[2 * half + 1]);
+        const Words4& rows = fragments.v[of_steps][m];
+        Mma(sums[tile].parts[m][step / kHalfSteps], rows.w[0], rows.w[1], rows.w[2], rows.w[3],
+            w.w[step % 2 * 2], w.w[step % 2 * 2 + 1]);
       }
     }
   }

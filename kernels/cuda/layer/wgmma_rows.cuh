@@ -104,7 +104,7 @@ class WgmmaRows {
   __device__ __forceinline__ float* pre_vectors() const { return At(shared_.pre_vectors); }
 
   // sums = the products of the warpgroup's outputs of the next weight tiles with `rows`: two
-  // partial sums, each over every other 16 inputs, as in Sums (weight_prefetch.cuh).
+  // partial sums, as in Sums (weight_prefetch.cuh).
   __device__ __forceinline__ static void MultiplyWeightTiles(RingConsumer& ring, uint64_t rows,
                                                              int weight_tiles,
                                                              float (&sums)[2][kSums]) {
@@ -118,10 +118,11 @@ class WgmmaRows {
       WgmmaFence();
 #pragma unroll
       for (int i = 0; i < kWgmmasPerWeightTile; ++i) {
-        Wgmma(sums[i % 2], weights + i * (2 * kWgmmaTileHalfBytes / 16), rows,
-              i >= 2 || weight_tile > 0);
-        rows += WgmmaOperandRowsBytes(kRows) / 16;
+        const int step = i % 2 * (kWgmmasPerWeightTile / 2) + i / 2;
+        Wgmma(sums[i % 2], weights + step * (2 * kWgmmaTileHalfBytes / 16),
+              rows + step * (WgmmaOperandRowsBytes(kRows) / 16), i >= 2 || weight_tile > 0);
       }
+      rows += kWgmmasPerWeightTile * (WgmmaOperandRowsBytes(kRows) / 16);
       WgmmaCommit();
       if (weight_tile > 0) {
         WgmmaWait<1>();

@@ -85,10 +85,22 @@ Layer::Layer(const ModelShape& s)
   }
 }
 
-LayerProblem::LayerProblem(const ModelShape& shape)
+namespace {
+
+std::vector<float> RandomRows(int32_t width, float mean, float apart) {
+  std::vector<float> x = RandomTensor(int64_t{LayerProblem::kRows} * width, 30);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] += mean - (i % width / 64 % 2 == 1 ? apart : 0.0f);
+  }
+  return x;
+}
+
+}  // namespace
+
+LayerProblem::LayerProblem(const ModelShape& shape, float mean, float apart)
     : shape_(shape),
       layer_(shape),
-      x_(RandomTensor(int64_t{kRows} * shape.width, 30)),
+      x_(RandomRows(shape.width, mean, apart)),
       context_(2 * ContextLayerSize(kEncodedRows, shape.kv_heads, shape.head_dim)),
       buffer_(2 * BufferLayerSize(kCapacity, 16, shape.kv_heads, shape.head_dim)),
       post_attention_tiles_(PackPostAttentionTiles(layer_.wo, layer_.w1, layer_.w2)),

@@ -48,7 +48,8 @@ class LayerProblem {
   static constexpr int kCapacity = 5;
   static constexpr int kPosition = 3;
 
-  explicit LayerProblem(const ModelShape& shape);
+  // `mean`: of x in the first 64 columns of every 128; in the others, it is less by `apart`.
+  explicit LayerProblem(const ModelShape& shape, float mean = 0, float apart = 0);
 
   // Whether a row, of those of all tiles, is in use.
   bool InUse(int row) const;

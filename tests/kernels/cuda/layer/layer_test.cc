@@ -37,7 +37,11 @@ class LayerTest : public DeviceTest {
   void ExpectAgreesWithReference(
       const ModelShape& shape, LayerPart part, int row_step = 1,
       LayerProblem::Attention attention = LayerProblem::Attention::kPartials) {
-    LayerProblem problem(shape);
+    ExpectAgreesWithReference(LayerProblem(shape), part, row_step, attention);
+  }
+  void ExpectAgreesWithReference(LayerProblem problem, LayerPart part, int row_step,
+                                 LayerProblem::Attention attention) {
+    const ModelShape& shape = problem.shape();
     const LayerProblem::Result result =
         problem.Run(part, 16, stream_, LayerProblem::Form::kMma, attention);
     const int64_t queries = shape.query_width();
@@ -109,6 +113,17 @@ TEST_F(LayerTest, EveryPart) {
 TEST_F(LayerTest, AttentionThatNeedsNoCombining) {
   ExpectAgreesWithReference(kSmallLayer, LayerPart::kPostThenPreAttention, 1,
                             LayerProblem::Attention::kAttended);
+}
+
+// The two halves of a row have norms of their own, which are combined.
+TEST_F(LayerTest, RowsFarFromZero) {
+  for (int width : {96, 128, 200}) {
+    SCOPED_TRACE(testing::Message() << "width " << width);
+    const ModelShape shape = {
+        .width = width, .heads = 8, .kv_heads = 8, .head_dim = 32, .hidden = 256};
+    ExpectAgreesWithReference(LayerProblem(shape, /*mean=*/3000, /*apart=*/6),
+                              LayerPart::kPostAttention, 7, LayerProblem::Attention::kPartials);
+  }
 }
 
 TEST_F(LayerTest, ShapesOfOtherModels) {
