@@ -60,8 +60,10 @@ SANITIZED_TESTS = [
     'FeatureMeanTest.*',
     'GemmTest.ScratchLimitsTheLargestLaunch', 'UnfusedRowsTest.*']
 # racecheck does not know that a phase of an mbarrier orders accesses: it reports every exchange of
-# the kernel of all layers.
-NOT_RACECHECKED_TESTS = ['LayersTest.*', 'WholePathsTest.*']
+# the kernel of all layers, and the buffers in a ring.
+NOT_RACECHECKED_TESTS = [
+    'LayersTest.*', 'WholePathsTest.*', 'AttentionTest.BuffersOfDecodeAndDensity/Wgmma',
+    'UnfusedRowsTest.AttentionOfOneBlockHasTheBitsOfSplitsThatAreCombined']
 PROFILED_KERNELS = ['LayersKernel', 'AttentionKernel', 'MmaLayerKernel', 'WgmmaLayerKernel',
                     'TileLayerKernel']
 PRODUCT_POINTS = ['b', 'b_wide', 'b_768', 'b_1024']

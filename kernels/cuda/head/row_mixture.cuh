@@ -138,6 +138,7 @@ __device__ __forceinline__ double LogDensity(const HeadParams& p, const RowMixtu
                                              double y) {
   const int lane = LaneIndex();
   double largest = -INFINITY;
+  __syncwarp();  // all lanes have read the weights
 #pragma unroll 1
   for (int j = lane; j < p.shape.components; j += kWarpSize) {
     const double z = (y - mixture.mean[j]) / mixture.std[j];
