@@ -89,11 +89,11 @@ __device__ __forceinline__ void EmitRows(const HeadKernelParams& params, const H
       ComputeComponent(p, raw + row * raw_stride, biases, mixture_of(row), i - row * components);
     }
   } else if (of_paths) {
-    if (LaneIndex() == 0) {
-      AdvanceTile(tile, rows.blocks, p.tiles[rows.tile_index], p.paths[rows.tile_index]);
-    }
     if (LaneIndex() < in_use) {
       LoadDraw(tile, PathPairOf(tile, first_row + LaneIndex()), row_values[LaneIndex()]);
+    }
+    if (LaneIndex() == 0) {
+      AdvanceTile(tile, rows.blocks, p.tiles[rows.tile_index], p.paths[rows.tile_index]);
     }
   }
   __syncthreads();

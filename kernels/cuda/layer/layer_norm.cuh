@@ -45,6 +45,13 @@ struct NormHalves {
 struct HalfOfRow {
   float mean;
   float squares;  // sum of the squares of deviations from the mean
+
+  // `sum`, `squares`: of the half's columns minus `shift`.
+  __device__ __forceinline__ static HalfOfRow Of(const NormHalves& halves, float shift, float sum,
+                                                 float squares) {
+    const float mean = sum * halves.own_weight;
+    return {shift + mean, fmaf(-mean, sum, squares)};
+  }
 };
 
 // Mean and deviation of a row, combined from its halves (Chan, Golub and LeVeque 1983, eq. 2.1).
@@ -54,12 +61,7 @@ struct RowMoments {
   float mean;   // minus the own half's shift
   float scale;  // 1 / sqrt(variance + epsilon)
 
-  // `sum`, `squares`: of the half's columns minus `shift`.
-  __device__ __forceinline__ static HalfOfRow Half(const NormHalves& halves, float shift, float sum,
-                                                   float squares) {
-    const float mean = sum * halves.own_weight;
-    return {shift + mean, fmaf(-mean, sum, squares)};
-  }
+  // `sum`: of the own half's columns minus its shift.
   __device__ __forceinline__ RowMoments(const NormHalves& halves, float sum, const HalfOfRow& own,
                                         const HalfOfRow& other, float epsilon) {
     const float apart = own.mean - other.mean;
@@ -133,7 +135,7 @@ __device__ __forceinline__ void NormalizeRows(float* x, int stride, const float*
     float scale[kTogether];
 #pragma unroll
     for (int r = 0; r < kTogether; ++r) {
-      const HalfOfRow own = RowMoments::Half(halves, shift[r], sums[r], sums[kTogether + r]);
+      const HalfOfRow own = HalfOfRow::Of(halves, shift[r], sums[r], sums[kTogether + r]);
       const HalfOfRow other = {__shfl_xor_sync(kAllLanes, own.mean, kHalfLanes),
                                __shfl_xor_sync(kAllLanes, own.squares, kHalfLanes)};
       const RowMoments moments(halves, sums[r], own, other, epsilon);

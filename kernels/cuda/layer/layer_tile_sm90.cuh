@@ -64,7 +64,7 @@ class TileLayerBlock {
     if (has_post) {
       rows_.FillOperandWithAttention();
     } else {
-      rows_.FillOperand(rows_.x);
+      rows_.RoundX();
     }
     rows_.StoreHalf(rows_.operand(), rows_.own);
     MbarrierWait(shared_.inputs_ready.At(DynamicSmem()), 0);
@@ -175,6 +175,8 @@ class TileLayerBlock {
     HoldOperands(rows_.own);
     HoldOperands(sums_[0]);
     HoldOperands(sums_[1]);
+    // A test at run time, though callers know the answer when compiled: without it, the compiler
+    // moves loads of the next part up over this one, and keeps what they load in local memory.
     if (exchange != nullptr) rows_.LoadOther(exchange);
     HoldOperands(rows_.other);
     WgmmaFence();
@@ -272,7 +274,7 @@ class TileLayerBlock {
       float& sum = sums[half * kBlocks];
       const int squares = (2 + half) * kBlocks;
       sum += sums[half * kBlocks + 1];
-      own[half] = RowMoments::Half(halves, shift[half], sum, sums[squares] + sums[squares + 1]);
+      own[half] = HalfOfRow::Of(halves, shift[half], sum, sums[squares] + sums[squares + 1]);
       if (ThreadIndex() % 4 == 0) {
         StoreAs<Floats2>(half_of_row(rows_.warpgroup(), half), {own[half].mean, own[half].squares});
       }
@@ -299,7 +301,7 @@ class TileLayerBlock {
         }
       }
     }
-    rows_.FillOperand(rows_.x);
+    rows_.RoundX();
     rows_.StoreHalf(rows_.operand(), rows_.own);
   }
 

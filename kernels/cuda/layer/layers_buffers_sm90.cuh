@@ -120,9 +120,9 @@ class BufferReader {
 // chunks, of each chunk K, then V. A chunk to which this step adds no position may come before the
 // layer's K and V are stored. Called by one warp, of which a lane copies each position of a chunk.
 //
-// A chunk may end beyond the last position. There, the stage keeps what it had, which has no
-// weight: zeros, or V of the same paths. If those are not finite, neither are the rows of their
-// paths, since these have attended to them.
+// A chunk may end beyond the last position. There, a stage keeps what it had, which has no weight.
+// Scores of a K that was left are masked. A V that was left is zeros, or a V of the same paths: if
+// it is not finite, neither are the rows of its path, since they have attended to it.
 __device__ __forceinline__ void FillBuffers(const LayersKernelParams& params, const Tile& tile) {
   using Stage = BufferStage<kLayersHeadDim>;
   static_assert(kBufferStages == 2);  // K are in the first one, V in the second one

@@ -53,7 +53,7 @@ class LayersConsumer {
         Attend(layer);
       } else {
         Embed();
-        block_.rows().FillOperand(block_.rows().x);
+        block_.rows().RoundX();
       }
       block_.rows().StoreHalf(block_.rows().operand(), block_.rows().own);
       const int slot = (layer + 1) % kVectorSlots;

@@ -106,7 +106,8 @@ class TileRows {
 
   // ---- Operands --------------------------------------------------------------------------------
 
-  // Elements as the warpgroup's half of an operand: rounded to bf16.
+  // x, or other elements, as the warpgroup's half of an operand: rounded to bf16.
+  __device__ __forceinline__ void RoundX() { Round(x, own); }
   __device__ __forceinline__ static void Round(const Elements& elements, Half& words) {
 #pragma unroll
     for (int step = 0; step < kHalfSteps; ++step) {
@@ -117,7 +118,6 @@ class TileRows {
       }
     }
   }
-  __device__ __forceinline__ void FillOperand(const Elements& elements) { Round(elements, own); }
 
   // The same of words in the order of the columns of a wgmma's sums, as they come from attention:
   // of 32 columns, lane j has 2j and 2j + 1 of every 8 neighbouring ones, and needs 8j to 8j + 7.
