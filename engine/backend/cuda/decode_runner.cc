@@ -26,17 +26,12 @@ int64_t RecordedTiles(int64_t tiles) {
   }
 }
 
-// Returns the rows of the shortest context whose keys can have this number of splits.
-constexpr int64_t ContextOfSplits(int64_t splits) {
-  return splits * kernels::cuda::kMinSplitKeyBlocks * kernels::cuda::kKeyBlockKeys;
-}
-
 // Returns the rows of the context for which a graph is recorded. Its number of splits is a power of
 // two.
 int64_t RecordedContext(int64_t largest_context) {
   int64_t splits = 1;
   while (splits < kernels::cuda::MaxContextSplits(largest_context)) splits *= 2;
-  return ContextOfSplits(splits);
+  return kernels::cuda::RowsOfSplits(splits);
 }
 
 }  // namespace
@@ -46,7 +41,7 @@ void DecodeRunner::Prepare(const DeviceModel& model) {
   const int64_t most_tiles = std::min(kPreparedTiles, workspace.most_tiles());
   for (int64_t tiles = 1; tiles <= most_tiles; tiles = RecordedTiles(tiles + 1)) {
     for (int64_t splits = 1; splits <= kernels::cuda::kMaxContextSplits; splits *= 2) {
-      GraphFor(model, tiles, ContextOfSplits(splits), workspace);
+      GraphFor(model, tiles, kernels::cuda::RowsOfSplits(splits), workspace);
     }
   }
 }

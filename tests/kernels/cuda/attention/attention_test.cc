@@ -318,7 +318,8 @@ TEST(ChooseSplitTest, SplitsLongContextsOfFewTiles) {
   EXPECT_EQ(ChooseSplit(32, shape, 8192, 64, 132, true), KvSplit::kSplit);
   EXPECT_EQ(ChooseSplit(33, shape, 8192, 64, 132, true), KvSplit::kSingle) << "faster by wgmma";
   EXPECT_EQ(ChooseSplit(2, shape, 0, 64, 132, false), KvSplit::kSplit) << "buffers alone";
-  EXPECT_EQ(ChooseSplit(2, shape, 8192, 35, 132, false), KvSplit::kSingle) << "no room";
+  EXPECT_EQ(ChooseSplit(2, shape, 8192, MaxKvSplits(8192) - 1, 132, false), KvSplit::kSingle)
+      << "no room";
 }
 
 }  // namespace

@@ -127,15 +127,23 @@ TEST(LayoutTest, KvSplits) {
   EXPECT_EQ(ContextSplits(1), 1);
   EXPECT_EQ(ContextSplits(4 * 256), 4);
   EXPECT_EQ(ContextSplits(4 * 256 + 1), 5);
-  EXPECT_EQ(ContextSplits(8192), kMaxContextSplits);
+  EXPECT_EQ(ContextSplits(16 * 256), 16);
+  EXPECT_LT(ContextSplits(16 * 256 + 1), 16) << "longer splits";
+  EXPECT_EQ(ContextSplits(8192), 16);
+  EXPECT_EQ(ContextSplits(8192 + 1), 17);
+  EXPECT_EQ(ContextSplits(16384), kMaxContextSplits);
+  EXPECT_LT(ContextSplits(16384 + 1), kMaxContextSplits) << "longer splits";
   EXPECT_EQ(ContextSplits(65536), kMaxContextSplits);
-  EXPECT_LT(ContextSplits(8193), ContextSplits(8192)) << "longer splits";
+  for (int64_t splits = 1; splits <= kMaxContextSplits; ++splits) {
+    EXPECT_EQ(ContextSplits(RowsOfSplits(splits)), splits);
+    EXPECT_EQ(MaxContextSplits(RowsOfSplits(splits)), splits);
+  }
   EXPECT_EQ(BufferSplits(0), 0);
   EXPECT_EQ(BufferSplits(kBufferChunk), 1);
   EXPECT_EQ(BufferSplits(kBufferChunk + 1), 2);
   EXPECT_EQ(BufferSplits(1000), kMaxBufferSplits);
   EXPECT_EQ(KvSplits(1024, 2 * kBufferChunk), 4 + 2);
-  for (int64_t rows = 0; rows <= 10000; ++rows) {
+  for (int64_t rows = 0; rows <= 70'000; ++rows) {
     ASSERT_EQ(SplitKeyBlocks(rows) % 2, 0) << rows;
     ASSERT_GE(MaxContextSplits(rows), ContextSplits(rows)) << rows;
     ASSERT_GE(MaxContextSplits(rows + 1), MaxContextSplits(rows)) << rows;
