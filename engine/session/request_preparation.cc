@@ -47,18 +47,22 @@ absl::Status CheckColumns(const RequestBase& request, const std::vector<ColumnIn
       .status();
 }
 
-// Checks whether float32, the model's type, can represent the values of the request.
+// The largest scaled value of a target in a request: float32, the type in which models compute,
+// must also represent the squares of what a model makes of it.
+constexpr float kLargestScaledTarget = 1e15f;
+
+// Checks whether the model can compute with the values of the request.
 absl::Status CheckModelRange(const RequestBase& /*request*/,
                              const FeatureTransform& /*transform*/) {
   return absl::OkStatus();
 }
 absl::Status CheckModelRange(const LogDensityRequest& request, const FeatureTransform& transform) {
   for (size_t i = 0; i < request.y.size(); ++i) {
-    if (!std::isfinite(transform.ToModel(request.y[i]))) {
+    const float scaled = transform.ToModel(request.y[i]);
+    if (!(std::abs(scaled) <= kLargestScaledTarget)) {
       return InvalidField(absl::StrCat("values[", i, "]"),
-                          absl::StrCat("is ", request.y[i],
-                                       "; its scaled value exceeds the range of the model's "
-                                       "float32"));
+                          absl::StrCat("is ", request.y[i], "; its scaled value is ", scaled,
+                                       ", and the limit is ", kLargestScaledTarget));
     }
   }
   return absl::OkStatus();

@@ -47,7 +47,7 @@ struct TileBuffers {
             BufferKeyAt(kv_head, 0, 0, tile.buffer_capacity, tile.buffer_paths, shape.head_dim))) {}
 
   // The K, or the V, of a position. Beyond the last position, of that one again: its weights are
-  // zero.
+  // zero, and what a stage of a ring had before may not be finite.
   __device__ __forceinline__ const char* At(int position, bool values) const {
     return keys + (int64_t{2} * min(position, positions - 1) + (values ? 1 : 0)) * row_bytes;
   }
@@ -92,7 +92,8 @@ class BufferStages {
 // paths add up in one accumulator.
 //
 // Zero times infinity is not zero: should the V of a path not be finite, then each path's product
-// is computed apart, with the same bits.
+// is computed apart, with the same bits. Both rows of the path are NaN then, also a query row that
+// does not attend to the position of that V.
 template <int kHeadDim, typename Reader>
 class BufferSplit {
   using T = AttentionTraits<kHeadDim>;

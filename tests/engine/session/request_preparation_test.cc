@@ -113,9 +113,16 @@ TEST_F(RequestPreparationTest, TheRestNeedsTheTransform) {
   LogDensityRequest density;
   density.query_rows = MakeTargets(1);
   density.vectors = 1;
-  density.y = {1e300};
-  EXPECT_TRUE(Of(density)->Check(record_, model_).ok());
-  EXPECT_EQ(ErrorField(Of(density)->Prepare(context).status()), "values[0]");
+  for (const double y :
+       {1e300, -1e300, context->transform.ToUser(1.1e15f), context->transform.ToUser(-1.1e15f)}) {
+    density.y = {y};
+    EXPECT_TRUE(Of(density)->Check(record_, model_).ok());
+    const absl::Status status = Of(density)->Prepare(context).status();
+    EXPECT_EQ(ErrorField(status), "values[0]") << y;
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("the limit is 1e+15"));
+  }
+  density.y = {context->transform.ToUser(0.9e15f)};
+  EXPECT_TRUE(Of(density)->Prepare(context).ok());
 }
 
 // Of the context, and of the paths; a marginal prediction has no path.
