@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <memory>
@@ -29,10 +30,11 @@ namespace {
 constexpr int kWarpThreads = 32;
 constexpr size_t kStackBytes = 256 << 10;
 
+// An asynchronous copy that has not arrived.
 struct PendingCopy {
   void* to;
   const void* from;
-  int bytes;
+  std::vector<char> bytes;  // of the source, when the copy was issued
 };
 
 // A barrier: threads pass when all of them have arrived.
@@ -146,9 +148,21 @@ bool CanRun(const Thread& thread) {
   std::abort();
 }
 
+PendingCopy IssueCopy(void* to, const void* from, int bytes) {
+  const char* const source = static_cast<const char*>(from);
+  return {to, from, {source, source + bytes}};
+}
+
+void Deliver(const std::vector<PendingCopy>& copies) {
+  for (const auto& [to, from, bytes] : copies) {
+    if (std::memcmp(from, bytes.data(), bytes.size()) != 0) Fail("a source changed under a copy");
+    std::memcpy(to, bytes.data(), bytes.size());
+  }
+}
+
 void EndPhase(Mbarrier& barrier) {
   Bulk& bulk = block.bulk[&barrier];
-  for (const PendingCopy& copy : bulk.copies) std::memcpy(copy.to, copy.from, copy.bytes);
+  Deliver(bulk.copies);
   bulk = {};
   ++barrier.phase;
   barrier.missing = barrier.members;
@@ -313,7 +327,7 @@ void MbarrierArrive(void* barrier) {
 
 void CpAsyncBulk(void* to, const void* from, int bytes, void* barrier) {
   Bulk& bulk = block.bulk[static_cast<Mbarrier*>(barrier)];
-  bulk.copies.push_back({to, from, bytes});
+  bulk.copies.push_back(IssueCopy(to, from, bytes));
   bulk.bytes += bytes;
   if (bulk.bytes > bulk.expected_bytes) Fail("more bytes come in bulk than are expected");
 }
@@ -349,7 +363,7 @@ void RequireAligned(const void* pointer, size_t alignment) {
 }
 
 void CpAsync(void* to, const void* from, int bytes) {
-  Running().copies.push_back({to, from, bytes});
+  Running().copies.push_back(IssueCopy(to, from, bytes));
 }
 
 void CpAsyncCommit() {
@@ -360,7 +374,7 @@ void CpAsyncCommit() {
 void CpAsyncWait(int groups_left) {
   auto& groups = Running().groups;
   while (static_cast<int>(groups.size()) > groups_left) {
-    for (const PendingCopy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
+    Deliver(groups.front());
     groups.erase(groups.begin());
   }
 }

@@ -11,7 +11,8 @@
 // results in the two orders.
 //
 // Asynchronous copies arrive when a thread waits for them, not before; bulk copies when a thread
-// waits for their phase.
+// waits for their phase. A source that changes between the issue of a copy and its arrival ends the
+// process.
 //
 // Work on a stream runs when the host waits for it, in order, not before: a host that reads results
 // or changes pinned memory too early gets wrong data.

@@ -217,6 +217,38 @@ TEST(EmulatorTest, CopiesInBulkArriveWhenTheirPhaseIsWaitedFor) {
   }
 }
 
+struct EarlyCopyParams {
+  float* from;
+  bool bulk;
+};
+
+// Writes the source of a copy when it has been issued, and then waits for it.
+void EarlyCopyKernel(EarlyCopyParams p) {
+  auto* barrier = reinterpret_cast<Mbarrier*>(DynamicSmem());
+  float* shared = reinterpret_cast<float*>(DynamicSmem() + 16);
+  MbarrierInit(barrier, 1);
+  if (p.bulk) {
+    MbarrierArriveExpectTx(barrier, 16);
+    CpAsyncBulk(shared, p.from, 16, barrier);
+  } else {
+    CpAsync16(shared, p.from);
+    CpAsyncCommit();
+  }
+  p.from[3] = 4.0f;
+  CpAsyncWait<0>();
+  if (p.bulk) MbarrierWait(barrier, 0);
+}
+
+TEST(EmulatorDeathTest, TheSourceOfACopyMustNotChange) {
+  for (const bool bulk : {false, true}) {
+    std::vector<float> from(4, 3.0f);
+    EXPECT_DEATH((Launch(&EarlyCopyKernel, {.threads = 1, .shared_bytes = 32}, nullptr,
+                         EarlyCopyParams{from.data(), bulk}),
+                  emulator::DoAll()),
+                 "a source changed under a copy");
+  }
+}
+
 struct TurnsParams {
   float* out;
 };
