@@ -34,8 +34,11 @@ namespace {
 // Thread contract: see Backend.
 class Backend : public chorale::Backend {
  public:
-  Backend(std::unique_ptr<Device> device, std::string cublaslt)
-      : device_(std::move(device)), cublaslt_(std::move(cublaslt)), decode_runner_(*device_) {}
+  Backend(std::unique_ptr<Device> device, const BackendOptions& options)
+      : device_(std::move(device)),
+        cublaslt_(options.cublaslt),
+        least_tiles_of_all_layers_(options.least_tiles_of_all_layers),
+        decode_runner_(*device_) {}
 
   BackendInfo info() const override { return {"cuda", device_->properties().name, 1}; }
   std::vector<DeviceMemoryPart> DeviceMemory() const override { return device_->MemoryParts(); }
@@ -97,8 +100,9 @@ class Backend : public chorale::Backend {
     // Checked first, because no library helps if neither form supports the model.
     RETURN_IF_ERROR(shape.Check(model.config, device_->properties()));
     if (!shape.fused) RETURN_IF_ERROR(OpenGemms(model.config));
-    ASSIGN_OR_RETURN(std::shared_ptr<const DeviceModel> added,
-                     DeviceModel::Create(model, *device_, gemms_.get()));
+    ASSIGN_OR_RETURN(
+        std::shared_ptr<const DeviceModel> added,
+        DeviceModel::Create(model, *device_, gemms_.get(), least_tiles_of_all_layers_));
     RETURN_IF_ERROR(CheckRoom(*added));
     models_.push_back(added);
     decode_runner_.Prepare(*added);
@@ -159,6 +163,7 @@ class Backend : public chorale::Backend {
 
   const std::unique_ptr<Device> device_;
   const std::string cublaslt_;                         // see BackendOptions
+  const int64_t least_tiles_of_all_layers_;            // see BackendOptions
   std::unique_ptr<kernels::cuda::GemmLibrary> gemms_;  // null until a model needs it
   // Models remain here until they are removed, because graphs identify a model by its address.
   std::vector<std::shared_ptr<const DeviceModel>> models_;
@@ -259,7 +264,7 @@ void Backend::Decode(std::vector<DeviceSlice<DecodeWork>> slices) {
 
 absl::StatusOr<std::unique_ptr<chorale::Backend>> NewBackend(const BackendOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::Open(options.memory));
-  return std::make_unique<Backend>(std::move(device), options.cublaslt);
+  return std::make_unique<Backend>(std::move(device), options);
 }
 
 }  // namespace chorale::cuda

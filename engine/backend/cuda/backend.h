@@ -5,6 +5,7 @@
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_BACKEND_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,10 @@ struct BackendOptions {
   // The file of cuBLASLt, which models of the unfused form need (KernelShape). If empty, the
   // system's loader or CUDA's usual folder provides it. Opened when the first such model is added.
   std::string cublaslt = {};
+  // If a model has a kernel of all layers (kernels/cuda/layer/layers.h), it computes the decodes of
+  // at least this number of tiles. Fewer tiles are faster layer by layer, because a tile then has
+  // several multiprocessors. Results do not depend on it; tests set it to 1.
+  int64_t least_tiles_of_all_layers = 64;
 };
 
 // Opens the GPU. Returns Unavailable if there is no usable GPU, ResourceExhausted with the sizes if

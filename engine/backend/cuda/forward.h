@@ -44,7 +44,7 @@ class Forward {
   // Embeds paths and computes all layers. Tiles of whole paths have no other form than
   // LayerForm::AllLayers.
   void AllLayers(const TileSet& set) const {
-    if (form_.AllLayers(PathsOf(set), set, scratch_)) return;
+    if (form_.AllLayers(PathsOf(set), set)) return;
     EmbedPaths(set);
     PreAttention(0, set);
     for (int64_t layer = 0; layer < model_.shape().layers; ++layer) AttentionAndMlp(layer, set);

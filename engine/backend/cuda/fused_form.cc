@@ -20,9 +20,6 @@ using kernels::cuda::kTileRows;
 using kernels::cuda::KvSplit;
 using kernels::cuda::LayerPart;
 
-// Fewer tiles are faster layer by layer: a tile then has several multiprocessors.
-constexpr int kLeastTilesOfAllLayers = 64;
-
 // Adds weight tiles and, if the device has wgmma, the same weights in the orders of its kernels.
 // `layer`: PreAttentionWeights or PostAttentionWeights.
 template <typename Weights>
@@ -69,8 +66,13 @@ void AddHead(const HeadWeights& weights, const ModelConfig& config, WeightBlob& 
 
 }  // namespace
 
-FusedForm::FusedForm(const Model& model, const KernelShape& shape, Device& device, WeightBlob& blob)
-    : config_(model.config), shape_(shape), device_(device), layers_(model.layers.size()) {
+FusedForm::FusedForm(const Model& model, const KernelShape& shape,
+                     int64_t least_tiles_of_all_layers, Device& device, WeightBlob& blob)
+    : config_(model.config),
+      shape_(shape),
+      least_tiles_of_all_layers_(least_tiles_of_all_layers),
+      device_(device),
+      layers_(model.layers.size()) {
   const bool has_wgmma = device.properties().compute_major == kernels::cuda::kWgmmaComputeMajor;
   for (size_t l = 0; l < layers_.size(); ++l) {
     AddLayer(model.layers[l], config_, shape_, has_wgmma, blob, layers_[l]);
@@ -166,13 +168,9 @@ void FusedForm::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
       "a layer");
 }
 
-bool FusedForm::AllLayers(const kernels::cuda::EmbedPathsParams& paths, const TileSet& set,
-                          const LaunchWorkspace& scratch) const {
+bool FusedForm::AllLayers(const kernels::cuda::EmbedPathsParams& paths, const TileSet& set) const {
   if (!shape_.has_layers_kernel) return false;
-  if (!set.whole_paths && (set.count < kLeastTilesOfAllLayers ||
-                           SplitsOfTile(set.count, set.largest_context, scratch) > 1)) {
-    return false;
-  }
+  if (!set.whole_paths && set.count < least_tiles_of_all_layers_) return false;
   const auto layers = static_cast<int>(layers_.size());
   kernels::cuda::LayersParams params = {.paths = paths,
                                         .layers = layers,

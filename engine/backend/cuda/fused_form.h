@@ -22,8 +22,10 @@ namespace chorale::cuda {
 
 class FusedForm : public LayerForm {
  public:
-  // Adds the weights to `blob`. REQUIRES: shape.fused.
-  FusedForm(const Model& model, const KernelShape& shape, Device& device, WeightBlob& blob);
+  // Adds the weights to `blob`. `least_tiles_of_all_layers`: see BackendOptions. REQUIRES:
+  // shape.fused.
+  FusedForm(const Model& model, const KernelShape& shape, int64_t least_tiles_of_all_layers,
+            Device& device, WeightBlob& blob);
 
   std::string name() const override { return "fused"; }
   std::string kv_format() const override { return ""; }
@@ -36,8 +38,7 @@ class FusedForm : public LayerForm {
                     const LaunchWorkspace& scratch) const override;
   void AttentionAndMlp(int64_t layer, const TileSet& set,
                        const LaunchWorkspace& scratch) const override;
-  bool AllLayers(const kernels::cuda::EmbedPathsParams& paths, const TileSet& set,
-                 const LaunchWorkspace& scratch) const override;
+  bool AllLayers(const kernels::cuda::EmbedPathsParams& paths, const TileSet& set) const override;
   void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const override;
 
  private:
@@ -57,6 +58,7 @@ class FusedForm : public LayerForm {
 
   const ModelConfig config_;
   const KernelShape shape_;
+  const int64_t least_tiles_of_all_layers_;
   Device& device_;
   std::vector<kernels::cuda::LayerWeights> layers_;
   kernels::cuda::HeadWeights head_;

@@ -51,8 +51,8 @@ class LayerForm {
   // that is faster, and returns whether it did. The bits are those of LaunchEmbedPaths,
   // PreAttention(0), and AttentionAndMlp of each layer. Tiles of whole paths are computed by this
   // method alone. REQUIRES: for those, KernelShape::has_layers_kernel.
-  virtual bool AllLayers(const kernels::cuda::EmbedPathsParams& paths, const TileSet& set,
-                         const LaunchWorkspace& scratch) const = 0;
+  virtual bool AllLayers(const kernels::cuda::EmbedPathsParams& paths,
+                         const TileSet& set) const = 0;
   // Computes values and log-densities for the query rows of paths, and mixtures [count, 64, 3, M]
   // for other rows.
   virtual void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const = 0;

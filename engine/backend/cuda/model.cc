@@ -14,9 +14,12 @@ namespace chorale::cuda {
 namespace {
 
 std::unique_ptr<LayerForm> MakeLayerForm(const Model& model, const KernelShape& shape,
-                                         kernels::cuda::GemmLibrary* products, Device& device,
+                                         kernels::cuda::GemmLibrary* products,
+                                         int64_t least_tiles_of_all_layers, Device& device,
                                          WeightBlob& blob) {
-  if (shape.fused) return std::make_unique<FusedForm>(model, shape, device, blob);
+  if (shape.fused) {
+    return std::make_unique<FusedForm>(model, shape, least_tiles_of_all_layers, device, blob);
+  }
   Require(products != nullptr, "a model of the unfused form has a library for its GEMMs");
   return std::make_unique<UnfusedForm>(model, shape, *products, device, blob);
 }
@@ -41,10 +44,12 @@ DeviceModel::~DeviceModel() {
 }
 
 absl::StatusOr<std::shared_ptr<const DeviceModel>> DeviceModel::Create(
-    const Model& model, Device& device, kernels::cuda::GemmLibrary* products) {
+    const Model& model, Device& device, kernels::cuda::GemmLibrary* products,
+    int64_t least_tiles_of_all_layers) {
   std::shared_ptr<DeviceModel> made(new DeviceModel(model, device));
   WeightBlob blob;
-  made->layer_form_ = MakeLayerForm(model, made->shape_, products, device, blob);
+  made->layer_form_ =
+      MakeLayerForm(model, made->shape_, products, least_tiles_of_all_layers, device, blob);
   blob.Add(model.embedding.y_weight, &made->y_weight_);
   blob.Add(TokenOffsets(model.embedding, made->config_), &made->offsets_);
   ASSIGN_OR_RETURN(std::unique_ptr<const DeviceRowEncoder> encoder,

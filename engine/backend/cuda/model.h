@@ -22,10 +22,12 @@ class DeviceModel : public BackendModel {
  public:
   // Uploads the weights of a model. Returns ResourceExhausted if the weights do not fit, or if the
   // shared memory of the device is too small for the row encoder. A model of the unfused form needs
-  // `products`, which must outlive it, and also returns the errors of PlanGemm. REQUIRES:
-  // KernelShape::Check returns OK for the model on this device.
+  // `products`, which must outlive it, and also returns the errors of PlanGemm.
+  // `least_tiles_of_all_layers`: see BackendOptions. REQUIRES: KernelShape::Check returns OK for
+  // the model on this device.
   static absl::StatusOr<std::shared_ptr<const DeviceModel>> Create(
-      const Model& model, Device& device, kernels::cuda::GemmLibrary* products);
+      const Model& model, Device& device, kernels::cuda::GemmLibrary* products,
+      int64_t least_tiles_of_all_layers);
   // Returns the memory to the device.
   ~DeviceModel() override;
 

@@ -39,8 +39,8 @@ class UnfusedForm : public LayerForm {
                     const LaunchWorkspace& scratch) const override;
   void AttentionAndMlp(int64_t layer, const TileSet& set,
                        const LaunchWorkspace& scratch) const override;
-  bool AllLayers(const kernels::cuda::EmbedPathsParams& /*paths*/, const TileSet& /*set*/,
-                 const LaunchWorkspace& /*scratch*/) const override {
+  bool AllLayers(const kernels::cuda::EmbedPathsParams& /*paths*/,
+                 const TileSet& /*set*/) const override {
     return false;
   }
   void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const override;

@@ -24,6 +24,9 @@ bool DeviceExists();
 struct Resources {
   int threads = 2;                     // the CPU backend's
   int64_t workspace_bytes = 64 << 20;  // the GPU backend's
+  // The GPU backend's: whether the kernel of all layers computes decodes of any number of tiles, or
+  // only of many.
+  bool any_tiles_in_all_layers = false;
 };
 BackendDriver NewDriver(const Resources& resources = {});
 

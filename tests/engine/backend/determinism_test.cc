@@ -52,6 +52,44 @@ std::vector<DeterminismCase> Cases() {
            {{.workspace_bytes = 4 << 20}}}};
 }
 
+// Decodes of all paths of a case, in tiles of these numbers of paths.
+std::vector<std::unique_ptr<DecodeWork>> DecodeTiles(const LoadedCase& loaded,
+                                                     const std::vector<int64_t>& split) {
+  std::vector<std::unique_ptr<DecodeWork>> tiles;
+  int64_t first = 0;
+  for (const int64_t count : split) {
+    tiles.push_back(loaded.DecodeDrawn(first, count, Order::kRandom));
+    first += count;
+  }
+  EXPECT_EQ(first, loaded.model_case().paths);
+  return tiles;
+}
+
+std::vector<Work*> WorksOf(const std::vector<std::unique_ptr<DecodeWork>>& tiles) {
+  std::vector<Work*> works;
+  for (const std::unique_ptr<DecodeWork>& tile : tiles) works.push_back(tile.get());
+  return works;
+}
+
+// The results of such decodes, of all paths.
+struct PathResults {
+  PathResults(const std::vector<std::unique_ptr<DecodeWork>>& tiles, int64_t query_rows) {
+    std::vector<absl::Span<const float>> values_of_tiles;
+    std::vector<absl::Span<const double>> log_densities_of_tiles;
+    for (const std::unique_ptr<DecodeWork>& tile : tiles) {
+      values_of_tiles.push_back(tile->values());
+      log_densities_of_tiles.push_back(tile->log_densities());
+    }
+    const std::vector<float> joined = JoinTiles(values_of_tiles, query_rows);
+    values.assign(joined.begin(), joined.end());
+    log_densities = JoinTiles(log_densities_of_tiles, query_rows);
+  }
+
+  bool operator==(const PathResults&) const = default;
+
+  Doubles values, log_densities;
+};
+
 class DeterminismTest : public under_test::BackendTest,
                         public testing::WithParamInterface<DeterminismCase> {
  protected:
@@ -136,25 +174,11 @@ TEST_P(DeterminismTest, AnySplitIntoTiles) {
   for (const std::vector<int64_t>& split : splits) {
     BackendDriver driver = NewDriver();
     const LoadedCase loaded(Case(), driver);
-    std::vector<std::unique_ptr<DecodeWork>> tiles;
-    std::vector<Work*> works;
-    int64_t first = 0;
-    for (const int64_t count : split) {
-      tiles.push_back(loaded.DecodeDrawn(first, count, Order::kRandom));
-      works.push_back(tiles.back().get());
-      first += count;
-    }
-    ASSERT_EQ(first, paths);
-    driver.RunAll(works, 2);
-    std::vector<absl::Span<const float>> values;
-    std::vector<absl::Span<const double>> log_densities;
-    for (const std::unique_ptr<DecodeWork>& tile : tiles) {
-      values.push_back(tile->values());
-      log_densities.push_back(tile->log_densities());
-    }
-    const std::vector<float> joined = JoinTiles(values, Case().query_rows);
-    EXPECT_EQ(Doubles(joined.begin(), joined.end()), Expected().values) << split.size();
-    EXPECT_EQ(JoinTiles(log_densities, Case().query_rows), Expected().decode) << split.size();
+    const std::vector<std::unique_ptr<DecodeWork>> tiles = DecodeTiles(loaded, split);
+    driver.RunAll(WorksOf(tiles), 2);
+    const PathResults joined(tiles, Case().query_rows);
+    EXPECT_EQ(joined.values, Expected().values) << split.size();
+    EXPECT_EQ(joined.log_densities, Expected().decode) << split.size();
   }
 }
 
@@ -174,6 +198,38 @@ TEST_P(DeterminismTest, APredictionDoesNotDependOnTheRowsBesideIt) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, DeterminismTest, testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
+
+class AllLayersDeterminismTest : public under_test::BackendTest {};
+
+// On a GPU, the kernel of all layers computes a tile alone, and two tiles next to a tile of another
+// context, which is idle in the last step.
+TEST_F(AllLayersDeterminismTest, SameBitsAsLayerByLayer) {
+  const ModelCase model_case = {
+      .options = AllLayersModel(2), .context_rows = 40, .query_rows = 3, .paths = 12};
+  const ModelCase other_case = {.context_rows = 70, .query_rows = 2, .seed = 70};
+  const auto run = [&](const Resources& resources, const std::vector<int64_t>& split,
+                       bool next_to_other) {
+    BackendDriver driver = NewDriver(resources);
+    const LoadedCase loaded(model_case, driver);
+    const std::vector<std::unique_ptr<DecodeWork>> tiles = DecodeTiles(loaded, split);
+    std::vector<Work*> works = WorksOf(tiles);
+    std::unique_ptr<DecodeWork> other;
+    if (next_to_other) {
+      TileSpec tile = {.paths = 9};
+      tile.context =
+          driver.Encode(loaded.context()->model, other_case.XContext(), other_case.YContext());
+      tile.query_rows = driver.EncodeRows(tile.context, other_case.XTarget());
+      other = driver.NewDecode(tile, other_case.seed, 0, {});
+      works.insert(works.begin(), other.get());
+    }
+    driver.RunAll(works, model_case.query_rows);
+    return PathResults(tiles, model_case.query_rows);
+  };
+  const PathResults expected = run({}, {12}, false);
+  const Resources all_layers = {.any_tiles_in_all_layers = true};
+  EXPECT_TRUE(run(all_layers, {12}, false) == expected);
+  EXPECT_TRUE(run(all_layers, {5, 7}, true) == expected);
+}
 
 class DensityDeterminismTest : public under_test::BackendTest {};
 

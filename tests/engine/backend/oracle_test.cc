@@ -30,6 +30,7 @@ struct NamedCase {
   Size size = Size::kSmall;
   // Values far out in the tails, where an error of a mean counts for more.
   double log_density_factor = 1;
+  under_test::Resources resources = {};
 };
 
 class OracleTest : public under_test::BackendTest, public testing::WithParamInterface<NamedCase> {
@@ -44,7 +45,7 @@ class OracleTest : public under_test::BackendTest, public testing::WithParamInte
     context_ = reference::EncodeContext(model_, case_.XContext(), case_.YContext());
     query_rows_ =
         reference::EncodeRows(model_, case_.XContext(), case_.YContext(), case_.XTarget());
-    driver_.emplace(under_test::NewDriver());
+    driver_.emplace(under_test::NewDriver(GetParam().resources));
     loaded_.emplace(case_, *driver_);
   }
 
@@ -166,6 +167,12 @@ std::vector<NamedCase> Cases() {
       {"MultiQueryOf16",
        {.options = {.d_model = 64, .n_heads = 4, .n_kv_heads = 1, .n_layers = 3}, .query_rows = 6}},
       {"HeadOf64", {.options = wide, .query_rows = 40, .paths = 2}, Size::kLarge},
+      // The density computes layer by layer: it has fewer positions than tiles of whole paths.
+      {"AllLayers",
+       {.options = AllLayersModel(2), .context_rows = 40, .query_rows = 3, .paths = 3},
+       Size::kSmall,
+       1,
+       {.any_tiles_in_all_layers = true}},
       {"HeadOf128", {.options = widest, .query_rows = 3}},
       {"FiveHeads", {.options = five_heads, .context_rows = 70, .query_rows = 3}},
       {"Deep", {.options = deep}, Size::kLarge},

@@ -26,6 +26,11 @@ struct TestModelOptions {
   uint64_t seed = 1;
 };
 
+// A model for which the GPU backend has a kernel of all layers.
+inline TestModelOptions AllLayersModel(int64_t layers) {
+  return {.d_model = 128, .n_heads = 2, .n_kv_heads = 2, .n_layers = layers, .d_ff = 136};
+}
+
 // Random weights of a size that keeps every stage well away from saturation. The same options give
 // the same model, on every machine.
 Model MakeTestModel(const TestModelOptions& options = {});

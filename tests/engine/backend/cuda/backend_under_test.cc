@@ -22,14 +22,15 @@ bool DeviceExists() {
 }
 
 BackendDriver NewDriver(const Resources& resources) {
-  absl::StatusOr<std::unique_ptr<Backend>> backend =
-      cuda::NewBackend({.memory = {.context_pool_bytes = 64 << 20,
-                                   .buffer_pool_bytes = 128 << 20,
-                                   .encode_pool_bytes = 16 << 20,
-                                   .weights_bytes = 64 << 20,
-                                   .workspace_bytes = resources.workspace_bytes,
-                                   .host_context_pool_bytes = 16 << 20},
-                        .cublaslt = CublasLtPath()});
+  cuda::BackendOptions options = {.memory = {.context_pool_bytes = 64 << 20,
+                                             .buffer_pool_bytes = 128 << 20,
+                                             .encode_pool_bytes = 16 << 20,
+                                             .weights_bytes = 64 << 20,
+                                             .workspace_bytes = resources.workspace_bytes,
+                                             .host_context_pool_bytes = 16 << 20},
+                                  .cublaslt = CublasLtPath()};
+  if (resources.any_tiles_in_all_layers) options.least_tiles_of_all_layers = 1;
+  absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend(options);
   Require(backend.ok(), "the GPU backend can be made");
   return BackendDriver(*std::move(backend));
 }

@@ -22,11 +22,6 @@ namespace {
 
 using Order = LoadedCase::Order;
 
-// The kernel of all layers supports this shape.
-constexpr TestModelOptions WholePathModel(int64_t layers) {
-  return {.d_model = 128, .n_heads = 2, .n_kv_heads = 2, .n_layers = layers, .d_ff = 136};
-}
-
 class CudaDensityTest : public under_test::BackendTest {
  protected:
   static void ExpectTilesAsEachByItself(const ModelCase& model_case) {
@@ -63,13 +58,13 @@ TEST_F(CudaDensityTest, SeveralTilesAreAsEachByItself) {
 
 TEST_F(CudaDensityTest, SoAreTilesOfWholePaths) {
   ExpectTilesAsEachByItself(
-      {.options = WholePathModel(1), .context_rows = 70, .query_rows = 7, .paths = 70});
+      {.options = AllLayersModel(1), .context_rows = 70, .query_rows = 7, .paths = 70});
 }
 
 TEST_F(CudaDensityTest, WholePathsAsTheReference) {
   for (const int64_t query_rows : {5, 12, 20}) {
     const ModelCase model_case = {
-        .options = WholePathModel(2), .context_rows = 70, .query_rows = query_rows, .paths = 3};
+        .options = AllLayersModel(2), .context_rows = 70, .query_rows = query_rows, .paths = 3};
     const Model model = MakeTestModel(model_case.options);
     const FeatureMatrix x = model_case.XContext();
     const std::vector<float> y = model_case.YContext();
@@ -99,7 +94,7 @@ TEST_F(CudaDensityTest, WholePathsAsTheReference) {
 }
 
 TEST(PathPositionsTest, FillAtLeastHalfOfATile) {
-  const ModelConfig config = MakeTestModel(WholePathModel(1)).config;
+  const ModelConfig config = MakeTestModel(AllLayersModel(1)).config;
   kernels::cuda::DeviceProperties device = {.compute_major = kernels::cuda::kWgmmaComputeMajor,
                                             .shared_bytes_per_block = 227 << 10};
   const auto positions = [&](int64_t query_rows) {
