@@ -282,7 +282,8 @@ Json Validate(const Subject& subject, const Model& model, const std::string& mea
   if (point.context_rows > absl::GetFlag(FLAGS_cpu_rows)) return facts;
   const Differences differences = measure == "encode"
                                       ? PredictionsFromCpu(subject.session(), model)
-                                      : LogDensitiesFromCpu(subject.session(), model, kSeed);
+                                      : LogDensitiesFromCpu(subject.session(), model, kSeed,
+                                                            /*in_one_pass=*/measure == "density");
   facts["mean_difference_from_cpu"] = differences.mean;
   facts["worst_difference_from_cpu"] = differences.worst;
   if (differences.mean > absl::GetFlag(FLAGS_bound)) {

@@ -110,11 +110,19 @@ void HoldToEachOther(const BenchSession& session, uint64_t seed, double bound) {
   }
 }
 
-Differences LogDensitiesFromCpu(const BenchSession& session, const Model& model, uint64_t seed) {
-  const std::vector<float> values =
-      SelectPaths(DrawnValues(session, seed), session.point().paths, 0, session.TilePaths(0));
-  const OnCpu reference(session, model);
-  return Compare(LogDensities(session, values), LogDensities(reference.session(), values));
+Differences LogDensitiesFromCpu(const BenchSession& session, const Model& model, uint64_t seed,
+                                bool in_one_pass) {
+  const int64_t query_rows = session.point().query_rows;
+  const auto of_first_tile = [&](const auto& of_all) {
+    return SelectPaths(of_all, session.point().paths, 0, session.TilePaths(0));
+  };
+  const Works<DecodeWork> decodes = session.NewDecodes(seed);
+  session.Run(decodes);
+  const std::vector<float> values = of_first_tile(ValuesOf(decodes, query_rows));
+  const std::vector<double> actual = in_one_pass
+                                         ? LogDensities(session, values)
+                                         : of_first_tile(LogDensitiesOf(decodes, query_rows));
+  return Compare(actual, LogDensities(OnCpu(session, model).session(), values));
 }
 
 Differences PredictionsFromCpu(const BenchSession& session, const Model& model) {

@@ -22,10 +22,13 @@ struct Differences {
   double worst = 0;
 };
 
-// From the CPU backend with the same model and data: of the log-densities of what the first tile
-// draws, in nats, and of the means of the query rows' predictions, in the model's units of y.
-// Results that are not finite end the process.
-Differences LogDensitiesFromCpu(const BenchSession& session, const Model& model, uint64_t seed);
+// From the CPU backend with the same model and data. Results that are not finite end the process.
+//
+// Of the log-densities of the values that the first tile draws, in nats: those of the decode that
+// draws them or, if `in_one_pass`, those of a density of the values.
+Differences LogDensitiesFromCpu(const BenchSession& session, const Model& model, uint64_t seed,
+                                bool in_one_pass);
+// Of the means of the query rows' predictions, in the model's units of y.
 Differences PredictionsFromCpu(const BenchSession& session, const Model& model);
 
 }  // namespace chorale
