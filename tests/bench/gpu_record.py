@@ -5,6 +5,8 @@ import json
 import pathlib
 import re
 
+import gpu_record_key
+
 # ---- The record -----------------------------------------------------------------------------
 
 # Tables: heading -> field of a line, 'a.b' for a field of a field. Bytes are shown in MiB.
@@ -88,6 +90,7 @@ def record(folders):
         if (folder / 'tests.log').exists():
             text = (folder / 'tests.log').read_text(encoding='utf-8', errors='replace')
             errors += [f'- {line.strip()}' for line in text.splitlines() if ERROR_LINE.match(line)]
+    errors = list(dict.fromkeys(errors))  # a decode may print those of a density again
 
     def having(key):
         return [line for line in lines if key in line]
@@ -97,7 +100,8 @@ def record(folders):
 
     facts = {name: value for line in having('gpu') for name, value in line.items()}
     text = [f'# {facts.get("gpu", "No GPU")}, {facts.get("date", "no date")}', '',
-            f'Commit {facts.get("commit", "unknown")}; driver {facts.get("driver", "unknown")}.', '']
+            f'Commit {facts.get("commit", "unknown")}; driver {facts.get("driver", "unknown")}' +
+            (f', CUDA {facts["cuda"]}.' if facts.get('cuda') else '.'), '']
     for line in having('copy_tb_per_s'):
         text += [f'A copy moves {line["copy_tb_per_s"]} TB/s, a product of bfloat16 matrices does '
                  f'{line["bf16_tflop_per_s"]} TFLOP/s.', '']
@@ -110,17 +114,19 @@ def record(folders):
     text += table('Profile', PROFILE, having('profile'))
     if errors:
         text += ['## Errors against float64', '', *errors, '']
+    text += gpu_record_key.key(lines, errors)
     return '\n'.join(text)
 
 
 # ---- Nsight Compute -------------------------------------------------------------------------
 
 # Which metrics there are, and how they are called, differs between chips and versions: a number is
-# the largest of those that match the first pattern that has any.
+# the largest of those that match the first pattern that has any. All are averages of the units of
+# the device; a maximum of few busy ones would be shown as a multiple of their share.
 ACTIVE = r'\.pct_of_peak_sustained_(active|elapsed)$'
 METRICS = {
     'us': [r'gpu__time_duration\.sum$'],
-    'tensor_pct': [r'sm__(inst_executed_)?pipe_tensor.*' + ACTIVE],
+    'tensor_pct': [r'sm__(inst_executed_)?pipe_tensor\w*\.avg' + ACTIVE],
     'mufu_pct': [r'sm__(inst_executed_)?pipe_xu(_cycles_active)?\.avg' + ACTIVE],
     'fma_pct': [r'sm__(inst_executed_)?pipe_fma(_cycles_active)?\.avg' + ACTIVE],
     'issue_pct': [r'sm__inst_issued\.avg' + ACTIVE, r'sm__instruction_throughput\.avg' + ACTIVE],
@@ -149,9 +155,14 @@ def numbers(row, pattern):
             pass  # "n/a", or nothing
 
 
+# What precedes a kernel's own name: "void unnamed>::Kernel<64>(Params)".
+BEFORE_NAME = re.compile(r'(void )?([\w:<]*(unnamed>|\(anonymous namespace\))::)?')
+
+
 def launch(row):
-    facts = {'kernel': row['Kernel Name'].partition('(')[0], 'grid': row.get('Grid Size'),
-             'block': row.get('Block Size')}
+    name = row['Kernel Name']
+    facts = {'kernel': name[BEFORE_NAME.match(name).end():].partition('(')[0],
+             'grid': row.get('Grid Size'), 'block': row.get('Block Size')}
     for key, patterns in METRICS.items():
         for pattern in patterns:
             value = max((value for _, value in numbers(row, pattern)), default=None)

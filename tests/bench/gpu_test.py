@@ -14,16 +14,18 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import gpu  # noqa: E402
+import gpu_compare  # noqa: E402
 import gpu_record  # noqa: E402
 
 TOOLS = {
-    'nvidia-smi': 'case "$*" in *driver_version*) echo 1.2.3 ;; *) echo "Stub Card" ;; esac',
+    'nvidia-smi': 'case "$*" in *driver_version*) echo 1.2.3 ;; *--query*) echo "Stub Card" ;;'
+                  ' *) echo "| Driver Version: 1.2.3   CUDA Version: 13.1 |" ;; esac',
     'compute-sanitizer': 'echo "$*"',
     'ncu': '''
 echo "==PROF== Connected"
 echo '"ID","Kernel Name","Grid Size","Block Size","gpu__time_duration.sum"'
 echo '"","","","","ns"'
-echo '"0","AttentionKernel(AttentionParams)","(4, 16, 1)","(128, 1, 1)","4500"' ''',
+echo '"0","void unnamed>::AttentionKernel<64>(unnamed>::Params)","(4, 16, 1)","(128, 1, 1)","4500"' ''',
     # The interpreter, but the baselines do not need PyTorch. One is killed while it gets ready.
     'python': f'''
 case "$*" in
@@ -35,6 +37,7 @@ case "$*" in
 esac''',
 }
 PASSES = '''
+echo "golden_tiny mean: worst absolute error 0.001"
 echo "golden_tiny mean: worst absolute error 0.001"
 echo "with $LD_LIBRARY_PATH, in $CHORALE_SOURCE_DIR, server $CHORALE_TEST_SERVER"
 echo "libraries $CHORALE_CUBLASLT $CHORALE_CUBLAS" '''
@@ -93,13 +96,19 @@ class GpuTest(unittest.TestCase):
         status, printed = self.run_stages(*gpu.STAGES, '--cases', *cases)
         self.assertEqual(status, 0, printed)
         record = self.read('record.md')
-        for text in ('# Stub Card', 'Commit abc123; driver 1.2.3.', 'A copy moves 4 TB/s',
+        for text in ('# Stub Card', 'Commit abc123; driver 1.2.3, CUDA 13.1.',
+                     'A copy moves 4 TB/s',
                      '| decode_c | 4,096 | – | – | – | – | 40 | 60 | best | 1.5 | 10 | 0.25 | – | – |',
                      '| 8 | – | – | – | 1,000,000 | – | – | – | – | – |',
                      '| 4,096 | – | – | 1 | – |', '| racecheck_kernels | ok |',
-                     '| decode_b | AttentionKernel | (4, 16, 1) | 4.5 |',
+                     '| decode_b | AttentionKernel<64> | (4, 16, 1) | 4.5 |',
                      '- golden_tiny mean: worst absolute error 0.001'):
             self.assertIn(text, record)
+        self.assertEqual(record.count('- golden_tiny mean'), 1)
+        for name in ('case', 'mean error, worst', 'Service', 'Memory', 'Products', 'stalls',
+                     'Errors against float64'):
+            self.assertIn(f'- **{name}**', record.partition('## Key\n')[2])
+        self.assertLess(max(map(len, record.partition('## Key\n')[2].splitlines())), 141)
         self.assertTrue(printed.rstrip().endswith(record.rstrip()))
         tests = self.read('tests.log')
         self.assertIn(f'{self.folder}/programs/lib, in {gpu.ROOT}, server \n', tests)
@@ -179,6 +188,44 @@ class GpuTest(unittest.TestCase):
         status, printed = self.run_stages('service', programs='programs.tar.gz')
         self.assertEqual(status, 0, printed)
         self.assertEqual(list(self.results('check')), ['load_bench'])
+        self.assertIn('**Service**', self.read('record.md'))
+        self.assertNotIn('**stalls**', self.read('record.md'))
+
+    def test_an_archive_that_is_missing_or_damaged(self):
+        for archive, message in (('none.tar.gz', 'no such file'),
+                                 ('tools/ncu', 'not a whole archive')):
+            status, printed = self.run_stages('service', programs=archive)
+            self.assertEqual(status, 1)
+            self.assertIn(message, printed)
+            self.assertNotIn('Traceback', printed)
+            self.assertFalse(self.out.exists())
+
+    def test_results_of_an_earlier_run(self):
+        self.run_stages('service')
+        before = self.read('results.jsonl')
+        status, printed = self.run_stages('service')
+        self.assertEqual(status, 1)
+        self.assertIn('has results of an earlier run', printed)
+        self.assertEqual(self.read('results.jsonl'), before)
+        status, printed = self.run_stages('service', '--append')
+        self.assertEqual(status, 0, printed)
+        self.assertEqual(self.read('record.md').count('| load_bench | ok |'), 2)
+
+    def test_programs_of_another_commit(self):
+        status, printed = self.run_stages('service')
+        self.assertEqual(status, 0, printed)
+        self.assertIn('WARNING  the programs are of commit abc123, the checkout', printed)
+        if commit := gpu.commit_of_checkout():
+            (self.folder / 'programs/commit').write_text(commit + '\n', encoding='utf-8')
+            status, printed = self.run_stages('service', '--append')
+            self.assertNotIn('WARNING', printed)
+
+    def test_help(self):
+        done = subprocess.run([sys.executable, gpu.__file__, 'run', '--help'], check=True,
+                              text=True, stdout=subprocess.PIPE, env={**os.environ, 'COLUMNS': '100'})
+        self.assertTrue(done.stdout.startswith('usage: tests/bench/gpu.py run '))
+        self.assertLess(max(map(len, done.stdout.splitlines())), 101)
+        self.assertTrue(set(gpu_compare.CASES) <= set(done.stdout.split()))
 
     def test_a_failure_is_shown_and_the_rest_is_run(self):
         (self.folder / 'programs/bin/end_to_end_golden_test').unlink()
@@ -195,6 +242,9 @@ class GpuTest(unittest.TestCase):
         status, printed = self.run_stages('profil')
         self.assertEqual(status, 2)
         self.assertIn('unknown stage: profil', printed)
+        status, printed = self.run_stages('bench', '--cases', 'decode_x')
+        self.assertEqual(status, 2)
+        self.assertIn('unknown case: decode_x', printed)
 
     def test_numbers_of_a_launch(self):
         columns = {
@@ -202,6 +252,7 @@ class GpuTest(unittest.TestCase):
             'Block Size': '(128, 1, 1)', 'gpu__time_duration.sum': '12,345',
             'sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active': '',
             'sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active': '41.5',
+            'sm__inst_executed_pipe_tensor_op_hmma.max.pct_of_peak_sustained_active': '83',
             'lts__throughput.avg.pct_of_peak_sustained_elapsed': '20',
             'smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio': '0.5',
             'smsp__average_warps_issue_stalled_wait_per_issue_active.ratio': '1.25',
@@ -214,6 +265,12 @@ class GpuTest(unittest.TestCase):
             'tensor_pct': 41.5, 'l2_pct': 20.0,
             'stalls': {'long_scoreboard': 3.0, 'wait': 1.25, 'barrier': 0.5}}])
         self.assertEqual(gpu_record.profiled_launches(['==ERROR== no permission\n']), [])
+
+    def test_names_of_kernels(self):
+        for name, kernel in (('void unnamed>::WgmmaLayerKernel<1, 1>(P)', 'WgmmaLayerKernel<1, 1>'),
+                             ('void chorale::(anonymous namespace)::K<2>(int)', 'K<2>'),
+                             ('AttentionKernel(unnamed>::P)', 'AttentionKernel')):
+            self.assertEqual(gpu_record.launch({'Kernel Name': name})['kernel'], kernel)
 
     def test_names_of_tests_and_kernels_are_those_of_the_sources(self):
         def text(folder, pattern):
