@@ -1,4 +1,4 @@
-// Embedding, head, draws and the counters of a decode.
+// The head, draws and the counters of a decode.
 #include "kernels/cuda/head/head.h"
 
 #include <gmock/gmock.h>
@@ -7,17 +7,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/embed/embed.h"
 #include "kernels/cuda/head/unfused_head.h"
 #include "kernels/cuda/layout/model_shape.h"
 #include "kernels/ops/mixture_head.h"
 #include "kernels/ops/random.h"
 #include "tests/kernels/cuda/device_test.h"
 #include "tests/kernels/cuda/head/head_problem.h"
+#include "tests/kernels/cuda/tile_rows.h"
 #include "tests/kernels/simd_targets.h"
 #include "tests/kernels/tensor_matchers.h"
 
@@ -25,98 +26,6 @@ namespace chorale::kernels::cuda {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-// The row in its tile of the token of a path's query row; the buffer token's is 8 rows below.
-int TargetRow(int path) { return path / 8 * 16 + path % 8; }
-
-class EmbedTest : public DeviceTest {};
-
-TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
-  constexpr int kWidth = 40;
-  constexpr int kQueryRows = 6;
-  constexpr int kPaths = 11;
-  constexpr int kBufferPositions = 3;  // K: the token at position 4 wraps to 1
-  const std::vector<float> encodings = RandomTensor(kQueryRows * kWidth, 1);
-  const std::vector<float> offsets = RandomTensor((2 + kBufferPositions) * kWidth, 2);
-  const std::vector<float> y_weight = RandomTensor(kWidth, 3);
-  const std::vector<float> values = RandomTensor(kQueryRows * kPaths, 4);
-  std::vector<int32_t> order;
-  for (int i = 0; i < kPaths * kQueryRows; ++i) order.push_back(i * 5 / 3 % kQueryRows);
-  const DeviceArray<float> d_encodings(encodings), d_offsets(offsets), d_y(y_weight), d_v(values);
-  const DeviceArray<int32_t> d_order(order);
-  const PathTile path = {.encodings = d_encodings.data(),
-                         .order = d_order.data(),
-                         .values = d_v.data(),
-                         .paths = kPaths,
-                         .stride = kPaths,
-                         .query_rows = kQueryRows,
-                         .position = 5,
-                         .token_position = 4};
-  PathTile given_order = path;
-  given_order.order = nullptr;
-  PathTile first = path;
-  first.position = 0;
-  first.token_position = -1;
-  const DeviceArray<PathTile> paths(std::vector<PathTile>{path, given_order, first, path});
-  const DeviceArray<Tile> tiles(
-      std::vector<Tile>{{.groups = 2}, {.groups = 2}, {.groups = 2}, {.groups = 0}});
-  const DeviceArray<float> x(4 * 64 * kWidth);
-  const EmbedPathsParams params = {.tiles = tiles.data(),
-                                   .paths = paths.data(),
-                                   .offsets = d_offsets.data(),
-                                   .y_weight = d_y.data(),
-                                   .x = x.data(),
-                                   .tile_count = 4,
-                                   .width = kWidth,
-                                   .buffer_positions = kBufferPositions};
-  ASSERT_TRUE(ValidateEmbedPaths(params).ok());
-  ExpectSuccess(LaunchEmbedPaths(params, stream_), "embedding");
-  std::vector<float> expected(x.size(), kNan);
-  for (int tile = 0; tile < 3; ++tile) {
-    for (int p = 0; p < 16; ++p) {
-      for (const bool token : {false, true}) {
-        float* row = expected.data() + (tile * 64 + TargetRow(p) + (token ? 8 : 0)) * kWidth;
-        const int position = tile == 2 ? (token ? -1 : 0) : (token ? 4 : 5);
-        for (int c = 0; c < kWidth; ++c) {
-          row[c] = 0;
-          if (p >= kPaths || position < 0) continue;
-          const int query_row = tile == 1 ? position : order[p * kQueryRows + position];
-          row[c] = encodings[query_row * kWidth + c] + offsets[(token ? 2 + 1 : 0) * kWidth + c];
-          if (token) row[c] += values[position * kPaths + p] * y_weight[c];
-        }
-      }
-    }
-  }
-  EXPECT_THAT(x.ToHost(stream_), TensorNear(expected, Tolerance{1e-6, 1e-6}));
-}
-
-TEST_F(EmbedTest, RowsFillWholeTiles) {
-  constexpr int kWidth = 24;
-  constexpr int kRows = 70;
-  const std::vector<float> encodings = RandomTensor(kRows * kWidth, 1);
-  const std::vector<float> offset = RandomTensor(kWidth, 2);
-  const std::vector<float> y_weight = RandomTensor(kWidth, 3);
-  const std::vector<float> y = RandomTensor(kRows, 4);
-  const DeviceArray<float> d_encodings(encodings), d_offset(offset), d_weight(y_weight), d_y(y);
-  for (bool with_y : {false, true}) {
-    const DeviceArray<float> x(2 * 64 * kWidth);
-    const EmbedRowsParams params = {.encodings = d_encodings.data(),
-                                    .offset = d_offset.data(),
-                                    .y = with_y ? d_y.data() : nullptr,
-                                    .y_weight = d_weight.data(),
-                                    .x = x.data(),
-                                    .rows = kRows,
-                                    .width = kWidth};
-    ASSERT_TRUE(ValidateEmbedRows(params).ok());
-    ExpectSuccess(LaunchEmbedRows(params, stream_), "embedding");
-    std::vector<float> expected(x.size(), 0.0f);
-    for (int i = 0; i < kRows * kWidth; ++i) {
-      expected[i] = encodings[i] + offset[i % kWidth];
-      if (with_y) expected[i] += y[i / kWidth] * y_weight[i % kWidth];
-    }
-    EXPECT_THAT(x.ToHost(stream_), TensorNear(expected, Tolerance{1e-6, 1e-6}));
-  }
-}
 
 constexpr ModelShape kSmallHead = {.width = 128, .hidden = 256, .components = 20};
 constexpr ModelShape kOneComponent = {.width = 128, .hidden = 256, .components = 1};
@@ -317,13 +226,19 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
 // is, and one at its last row. Then an idle one, and one that scores.
 class AdvanceTest : public HeadTest {
  protected:
+  void SetUp() override {
+    HeadTest::SetUp();
+    if (IsSkipped()) return;
+    values_.emplace(std::vector<float>(9 * 32));
+    densities_.emplace(9 * 32);
+  }
   static std::vector<Tile> Tiles() {
     return {{.groups = 1}, {.groups = 3}, {.groups = 4},
             {.groups = 2}, {.groups = 0}, {.groups = 4, .visible_query = 7}};
   }
   std::vector<PathTile> Paths() {
-    PathTile path = {.values = values_.data(),
-                     .emitted_densities = densities_.data(),
+    PathTile path = {.values = values_->data(),
+                     .emitted_densities = densities_->data(),
                      .paths = 19,
                      .stride = 32,
                      .query_rows = 9,
@@ -361,8 +276,8 @@ class AdvanceTest : public HeadTest {
     EXPECT_EQ(tiles[5].visible_query, 7);
   }
 
-  const DeviceArray<float> values_{std::vector<float>(9 * 32)};
-  const DeviceArray<double> densities_{9 * 32};
+  std::optional<DeviceArray<float>> values_;
+  std::optional<DeviceArray<double>> densities_;
 };
 
 TEST_F(AdvanceTest, EveryNumberOfSetsInABlock) {

@@ -15,6 +15,7 @@
 #include "kernels/cuda/layout/model_shape.h"
 #include "tests/kernels/cuda/device_test.h"
 #include "tests/kernels/cuda/tile_problem.h"
+#include "tests/kernels/cuda/tile_rows.h"
 #include "tests/kernels/simd_targets.h"
 #include "tests/kernels/tensor_matchers.h"
 
@@ -125,7 +126,7 @@ TEST_F(UnfusedRowsTest, HeadPartsAreTheNormalizedRowsThatHaveAHead) {
     ExpectSuccess(LaunchHeadParts(params, stream_), "splitting");
     const std::vector<float> parts = FromBits(d_parts.ToHost(stream_));
     for (int row = 0; row < rows; ++row) {
-      const int from = of_paths ? row / 8 * 16 + row % 8 : row;
+      const int from = of_paths ? TargetRow(row) : row;
       const std::vector<float> expected =
           Normalized(x.data() + from * kWidth, nullptr, gamma, beta);
       const float* const part = parts.data() + row * 3 * kWidth;
@@ -213,7 +214,7 @@ TEST_F(UnfusedRowsTest, StoresKeysAndValuesWhereTheTileSays) {
           key_block[KeyBlockValueAt(row, d, head_dim)] = row < 50 ? from[v] : 0;
         }
         for (int path = 0; path < kPaths; ++path) {
-          const int row = 64 + path / 8 * 16 + 8 + path % 8;
+          const int row = 64 + TargetRow(path) + 8;
           uint16_t* const key = in_buffer.data() + kLayer * buffer_layer +
                                 BufferKeyAt(head, kPosition, path, kCapacity, kPaths, head_dim);
           key[d] = qkv[row * stride + k];
