@@ -4,6 +4,8 @@
 #include <limits>
 #include <random>
 
+#include "tests/engine/small_model.h"
+
 namespace chorale::testing {
 
 void SampleRecorder::OnBlock(SampleBlock block) {
@@ -122,13 +124,7 @@ EngineFixture::EngineFixture() {
   options_.target_tick = absl::Nanoseconds(1);  // one step of each slice: ticks can be counted
   options_.max_queue_wait = absl::Hours(24);    // tests skip ahead
   model_.name = "model";
-  model_.config.d_model = 8;
-  model_.config.n_heads = 1;
-  model_.config.n_kv_heads = 1;
-  model_.config.n_layers = 1;
-  model_.config.d_ff = 8;
-  model_.config.num_components = 1;
-  model_.config.buffer_size = 16;
+  model_.config = SmallConfig();
   options_.max_registered_bytes = 0;  // tests count what is read
 }
 

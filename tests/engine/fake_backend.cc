@@ -354,9 +354,9 @@ class FakeBackend : public Backend {
 
   absl::Status Advance(absl::Span<const Slice> slices) override {
     log_->PassGate();
+    if (log_->on_advance) log_->on_advance(slices);
     ++log_->ticks;
-    const auto count = static_cast<int64_t>(slices.size());
-    log_->most_slices = std::max<int64_t>(log_->most_slices, count);
+    log_->most_slices = std::max<int64_t>(log_->most_slices, std::ssize(slices));
     std::set<Work*> seen;
     for (const Slice& slice : slices) {
       EXPECT_TRUE(seen.insert(slice.work).second) << "a piece of work appears twice";

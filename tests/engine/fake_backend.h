@@ -15,7 +15,6 @@
 
 #include "base/mutex.h"
 #include "engine/backend/backend.h"
-#include "engine/context/registered_context.h"
 #include "tests/support/skippable_clock.h"
 
 namespace chorale::testing {
@@ -69,6 +68,9 @@ class FakeBackendLog {
     std::this_thread::sleep_for(std::chrono::microseconds(microseconds_per_step));
   }
 
+  // Called at the start of each Advance. Set it while the engine has no work.
+  std::function<void(absl::Span<const Slice>)> on_advance;
+
   // Steps of the decodes of one Advance. `together`: all got as many, but for those that ended.
   struct DecodeTick {
     int64_t decodes = 0;
@@ -102,16 +104,6 @@ float FakeLogDensity(float value, int64_t position, int64_t query_row);
 
 // `log` outlives the backend and may be inspected at any time.
 std::unique_ptr<Backend> NewFakeBackend(const FakeBackendOptions& options, FakeBackendLog* log);
-
-// Returns a model with a single small layer, so that the FLOPs of its work are defined.
-inline std::shared_ptr<ServedModel> NewServedModel() {
-  auto model = std::make_shared<ServedModel>();
-  model->info.config.d_model = 8;
-  model->info.config.n_heads = 1;
-  model->info.config.n_kv_heads = 1;
-  model->info.config.n_layers = 1;
-  return model;
-}
 
 }  // namespace chorale::testing
 

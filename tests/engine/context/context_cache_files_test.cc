@@ -10,6 +10,7 @@
 #include "engine/context/context_cache.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"
+#include "tests/engine/small_model.h"
 
 namespace chorale {
 namespace {
@@ -64,9 +65,7 @@ class CacheFilesTest : public ::testing::TestWithParam<Host> {
     return {{rows, 1, std::vector<float>(rows)}, std::vector<float>(rows)};
   }
   ContextCache::Pin Acquire(const Context& context) {
-    auto pin = cache_->Acquire(context, now_);
-    EXPECT_TRUE(pin.ok());
-    return *std::move(pin);
+    return cache_->Acquire(context, now_).value();
   }
 
   // Reads, encodes and copies until nothing can be done without a file.

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"
+#include "tests/engine/small_model.h"
 #include "tests/support/length.h"
 
 namespace chorale {
@@ -30,8 +31,7 @@ class ContextCacheTest : public ::testing::Test {
     cache_.reset();
     model_->weights.reset();
     backend_ = NewFakeBackend(options_, &log_);
-    Model model;
-    model_->weights = *backend_->AddModel(model);
+    model_->weights = *backend_->AddModel(Model());
     cache_ = std::make_unique<ContextCache>(backend_.get(), &metrics_);
   }
 

@@ -1,0 +1,23 @@
+// Random scenarios of the engine's loop.
+#ifndef CHORALE_TESTS_ENGINE_SIMULATION_SCENARIO_H_
+#define CHORALE_TESTS_ENGINE_SIMULATION_SCENARIO_H_
+
+#include <cstdint>
+
+namespace chorale::testing {
+
+// Runs clients, contexts and calls of every kind that follow from `seed`: cancellations, deadlines,
+// readers that are slow or stop, contexts that are replaced or cannot be read, pools that shrink, a
+// device that fails, a drain. Checks, with the macros of GoogleTest, that
+//   - every call ends once, and at once after its deadline, its cancellation, its displacement from
+//     the queue, the failure of the device, or the deadline of the drain
+//   - no call is queued for longer than max_queue_wait
+//   - a Sample delivers each value once, in order, and the values that follow from its seed; other
+//     results have the shapes of their requests
+//   - in every tick, no more runs, waits and is held than the limits allow
+//   - at the end, all memory of the pools is given back, and nothing runs or waits
+void RunScenario(uint64_t seed);
+
+}  // namespace chorale::testing
+
+#endif  // CHORALE_TESTS_ENGINE_SIMULATION_SCENARIO_H_
