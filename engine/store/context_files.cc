@@ -21,7 +21,6 @@
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/store/context_file_format.h"
-#include "engine/store/failpoint.h"
 #include "engine/store/posix_file.h"
 #include "spdlog/spdlog.h"
 
@@ -34,11 +33,6 @@ constexpr absl::string_view kTemporarySuffix = ".kv.incoming";
 constexpr int64_t kChunkBytes = 4 << 20;  // written between two calls of `unwanted`
 // Written between two syncs, so that StopWriting does not wait for a long sync.
 constexpr int64_t kSyncBytes = 64 << 20;
-
-constexpr const char* kFileSteps[] = {
-    "kv_create", "kv_write",        "kv_write_half", "kv_fsync",
-    "kv_rename", "kv_folder_fsync", "kv_durable",    "kv_unlink",
-};
 
 std::string KeyOf(absl::string_view tenant, absl::string_view name) {
   return ContentDigest(absl::StrCat(tenant, absl::string_view("\0", 1), name));
@@ -59,17 +53,11 @@ std::optional<DiskBytes> DiskOf(const std::string& folder) {
 
 }  // namespace
 
-absl::Span<const char* const> ContextFileSteps() { return kFileSteps; }
-
 std::string ContextFiles::Path(const std::string& key) const {
   return absl::StrCat(folder_, "/", key, kFileSuffix);
 }
 
 void ContextFiles::RemoveFile(const std::string& path) const {
-  if (const int error = AtFailpoint("kv_unlink")) {
-    spdlog::warn("{}", FileError(error, "remove", path).ToString());
-    return;
-  }
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     spdlog::warn("{}", FileError(errno, "remove", path).ToString());
   }
@@ -203,7 +191,6 @@ void ContextFiles::Remove(const std::string& tenant, const std::string& name) {
 absl::Status ContextFiles::WriteTemporary(const std::string& path, const EncodedContextId& id,
                                           absl::string_view encoder_state, KvSource kv,
                                           absl::FunctionRef<bool()> unwanted) {
-  if (const int error = AtFailpoint("kv_create")) return FileError(error, "create", path);
   const FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return FileError(errno, "create", path);
@@ -215,12 +202,10 @@ absl::Status ContextFiles::WriteTemporary(const std::string& path, const Encoded
   const std::string head = HeadOf(id);
   const ContextFileLengths lengths = {static_cast<int64_t>(head.size()),
                                       static_cast<int64_t>(encoder_state.size()), id.kv_bytes};
-  if (const int error = AtFailpoint("kv_write")) return FileError(error, "write", path);
   RETURN_IF_ERROR(write(kContextFileMagic));
   RETURN_IF_ERROR(write({reinterpret_cast<const char*>(&lengths), sizeof(lengths)}));
   RETURN_IF_ERROR(write(head));
   RETURN_IF_ERROR(write(encoder_state));
-  if (const int error = AtFailpoint("kv_write_half")) return FileError(error, "write", path);
   std::string chunk;
   for (int64_t offset = 0; offset < id.kv_bytes; offset += kChunkBytes) {
     chunk.resize(static_cast<size_t>(std::min(id.kv_bytes - offset, kChunkBytes)));
@@ -233,7 +218,6 @@ absl::Status ContextFiles::WriteTemporary(const std::string& path, const Encoded
     }
   }
   RETURN_IF_ERROR(WriteAll(file, digest.Finish(), path));
-  if (const int error = AtFailpoint("kv_fsync")) return FileError(error, "fsync", path);
   if (fsync(file.get()) != 0) return FileError(errno, "fsync", path);
   return absl::OkStatus();
 }
@@ -263,9 +247,6 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
   const std::string temporary = absl::StrCat(folder_, "/", key, kTemporarySuffix);
   const std::string path = Path(key);
   absl::Status status = WriteTemporary(temporary, id, encoder_state, kv, unwanted);
-  if (const int error = status.ok() ? AtFailpoint("kv_rename") : 0) {
-    status = FileError(error, "rename to", path);
-  }
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
     status = FileError(errno, "rename to", path);
   }
@@ -273,9 +254,7 @@ absl::Status ContextFiles::Write(const EncodedContextId& id, absl::string_view e
     unlink(temporary.c_str());
     return status;
   }
-  const int error = AtFailpoint("kv_folder_fsync");
-  status = error != 0 ? FileError(error, "fsync", folder_) : SyncFolder(folder_);
-  AtFailpoint("kv_durable");
+  status = SyncFolder(folder_);
   // A caller that cancels a write sets `unwanted` before it calls Remove. So either this check
   // detects it, or Remove runs later and removes the file.
   {

@@ -138,10 +138,6 @@ class ContextFiles {
 // exceeds the threshold of the alert for low disk space.
 int64_t DiskMargin(int64_t disk_bytes);
 
-// The steps of a Write followed by a Remove at which tests can inject failures, as in
-// StoreFailpointSteps.
-absl::Span<const char* const> ContextFileSteps();
-
 }  // namespace chorale
 
 #endif  // CHORALE_ENGINE_STORE_CONTEXT_FILES_H_

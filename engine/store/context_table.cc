@@ -7,8 +7,6 @@
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/store/column_info_json.h"
-#include "engine/store/failpoint.h"
-#include "engine/store/posix_file.h"
 #include "engine/store/sqlite_statement.h"
 #include "engine/store/sqlite_transaction.h"
 
@@ -213,14 +211,9 @@ absl::Status ContextTable::InsertRows(const ContextRecord& record, const std::st
 
 absl::Status ContextTable::Insert(const ContextRecord& record) {
   ASSIGN_OR_RETURN(std::string columns, ColumnsToJson(record));
-  const std::string& path = connection_->path();
-
   SqliteTransaction transaction(*connection_);
-  if (const int error = AtFailpoint("put_begin")) return FileError(error, "write", path);
   RETURN_IF_ERROR(transaction.Begin());
-  if (const int error = AtFailpoint("put_insert")) return FileError(error, "write", path);
   RETURN_IF_ERROR(InsertRows(record, columns));
-  if (const int error = AtFailpoint("put_commit")) return FileError(error, "write", path);
   return transaction.Commit();
 }
 
@@ -244,12 +237,9 @@ absl::Status ContextTable::RemoveRows(const std::string& tenant, const std::stri
 }
 
 absl::Status ContextTable::Remove(const std::string& tenant, const std::string& name) {
-  const std::string& path = connection_->path();
   SqliteTransaction transaction(*connection_);
-  if (const int error = AtFailpoint("delete_begin")) return FileError(error, "write", path);
   RETURN_IF_ERROR(transaction.Begin());
   RETURN_IF_ERROR(RemoveRows(tenant, name));
-  if (const int error = AtFailpoint("delete_commit")) return FileError(error, "write", path);
   return transaction.Commit();
 }
 

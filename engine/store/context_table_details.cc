@@ -7,8 +7,6 @@
 #include "base/status_macros.h"
 #include "engine/store/column_info_json.h"
 #include "engine/store/context_table.h"
-#include "engine/store/failpoint.h"
-#include "engine/store/posix_file.h"
 #include "engine/store/sqlite_transaction.h"
 
 namespace chorale {
@@ -33,15 +31,10 @@ absl::StatusOr<ContextRecord> ContextTable::FindSummary(const std::string& tenan
 
 absl::Status ContextTable::Replace(const ContextRecord& record) {
   ASSIGN_OR_RETURN(std::string columns, ColumnsToJson(record));
-  const std::string& path = connection_->path();
-
   SqliteTransaction transaction(*connection_);
-  if (const int error = AtFailpoint("replace_begin")) return FileError(error, "write", path);
   RETURN_IF_ERROR(transaction.Begin());
   RETURN_IF_ERROR(RemoveRows(record.tenant, record.name));
-  if (const int error = AtFailpoint("replace_insert")) return FileError(error, "write", path);
   RETURN_IF_ERROR(InsertRows(record, columns));
-  if (const int error = AtFailpoint("replace_commit")) return FileError(error, "write", path);
   return transaction.Commit();
 }
 

@@ -15,7 +15,6 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
-#include "engine/store/failpoint.h"
 #include "engine/store/posix_file.h"
 #include "spdlog/spdlog.h"
 
@@ -127,17 +126,10 @@ absl::Status DatasetFiles::EnsureShard(const std::string& key) {
 }
 
 absl::Status DatasetFiles::WriteIncoming(const std::string& path, absl::string_view dataset) {
-  if (const int error = AtFailpoint("dataset_create")) return FileError(error, "create", path);
   const FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return FileError(errno, "create", path);
-  // In two writes, so that tests can fail between them.
-  const size_t half = dataset.size() / 2;
-  if (const int error = AtFailpoint("dataset_write")) return FileError(error, "write", path);
-  RETURN_IF_ERROR(WriteAll(file, dataset.substr(0, half), path));
-  if (const int error = AtFailpoint("dataset_write_half")) return FileError(error, "write", path);
-  RETURN_IF_ERROR(WriteAll(file, dataset.substr(half), path));
-  if (const int error = AtFailpoint("dataset_fsync")) return FileError(error, "fsync", path);
+  RETURN_IF_ERROR(WriteAll(file, dataset, path));
   if (fsync(file.get()) != 0) return FileError(errno, "fsync", path);
   return absl::OkStatus();
 }
@@ -148,15 +140,11 @@ absl::Status DatasetFiles::Write(const std::string& key, absl::string_view datas
   RETURN_IF_ERROR(WriteIncoming(incoming.path(), dataset));
 
   const std::string path = Path(key);
-  if (const int error = AtFailpoint("dataset_rename")) return FileError(error, "rename to", path);
   if (rename(incoming.path().c_str(), path.c_str()) != 0) {
     return FileError(errno, "rename to", path);
   }
   incoming.SetRenamed();
-  if (const int error = AtFailpoint("dataset_folder_fsync")) return FileError(error, "fsync", path);
-  RETURN_IF_ERROR(SyncFolder(ShardFolder(key)));
-  if (const int error = AtFailpoint("dataset_durable")) return FileError(error, "write", path);
-  return absl::OkStatus();
+  return SyncFolder(ShardFolder(key));
 }
 
 absl::StatusOr<std::string> DatasetFiles::Read(const std::string& key, int64_t bytes,
@@ -176,12 +164,8 @@ absl::StatusOr<std::string> DatasetFiles::Read(const std::string& key, int64_t b
 
 absl::Status DatasetFiles::Remove(const std::string& key) {
   const std::string path = Path(key);
-  if (const int error = AtFailpoint("dataset_unlink")) return FileError(error, "remove", path);
   if (unlink(path.c_str()) != 0) {
     return errno == ENOENT ? absl::OkStatus() : FileError(errno, "remove", path);
-  }
-  if (const int error = AtFailpoint("dataset_unlink_fsync")) {
-    return FileError(error, "fsync", path);
   }
   return SyncFolder(ShardFolder(key));
 }

@@ -23,10 +23,12 @@ constexpr int kBusyMilliseconds = 5000;
 constexpr mode_t kOwnerOnly = 0600;
 constexpr mode_t kOthers = 0077;
 
+// A commit whose fsync failed is never taken for one that found no space: it may prove to be
+// durable.
 bool DiskFull(int extended, int system_error) {
   const int primary = extended & 0xFF;
-  return primary == SQLITE_FULL ||
-         (primary == SQLITE_IOERR && (system_error == ENOSPC || system_error == EDQUOT));
+  return primary == SQLITE_FULL || (primary == SQLITE_IOERR && extended != SQLITE_IOERR_FSYNC &&
+                                    (system_error == ENOSPC || system_error == EDQUOT));
 }
 
 absl::StatusCode CodeOf(int extended, int system_error) {
@@ -125,9 +127,22 @@ absl::StatusOr<bool> SqliteConnection::EmptyLog() {
   return true;
 }
 
+// The errno of an error with this result. SQLite stores it for each file, and for the connection
+// only the last errno of all, which may come from a later call.
+int SqliteConnection::SystemError(int extended) const {
+  sqlite3_file* log = nullptr;
+  int error = sqlite3_system_errno(handle_);
+  if (extended == SQLITE_IOERR_WRITE &&
+      sqlite3_file_control(handle_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK &&
+      log != nullptr && log->pMethods != nullptr) {
+    log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &error);
+  }
+  return error;
+}
+
 absl::Status SqliteConnection::Error(absl::string_view action) const {
   const int extended = sqlite3_extended_errcode(handle_);
-  return absl::Status(CodeOf(extended, sqlite3_system_errno(handle_)),
+  return absl::Status(CodeOf(extended, SystemError(extended)),
                       absl::StrCat(path_, ": ", action, " failed: ", sqlite3_errmsg(handle_),
                                    " (SQLite result ", extended, ")"));
 }

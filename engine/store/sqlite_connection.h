@@ -50,6 +50,7 @@ class SqliteConnection {
                                                                   const std::string& name,
                                                                   int flags);
   SqliteConnection(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
+  int SystemError(int extended) const;
 
   const std::string path_;
   sqlite3* const handle_;

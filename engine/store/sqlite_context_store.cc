@@ -12,7 +12,6 @@
 #include "base/names.h"
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
-#include "engine/store/failpoint.h"
 #include "engine/store/page_token.h"
 #include "spdlog/spdlog.h"
 
@@ -187,7 +186,6 @@ absl::StatusOr<PutOutcome> SqliteContextStore::StoreContext(const ContextRecord&
       if (!absl::IsResourceExhausted(s)) doubtful_.insert(key);
       return s;
     }
-    if (const int error = AtFailpoint("put_committed")) return FileError(error, "write", key);
     // A copy in `lost` would outlive the context's deletion. If this fails, the next Open tries
     // again.
     files_->ForgetLost(key).IgnoreError();
@@ -330,9 +328,7 @@ absl::Status SqliteContextStore::Remove(const std::string& tenant, const std::st
   absl::Status removed = table_->Remove(tenant, name);
   if (absl::IsResourceExhausted(removed)) removed = RemoveOnFullDisk(tenant, name, removed);
   RETURN_IF_ERROR(removed);
-  if (const int error = AtFailpoint("delete_committed")) return FileError(error, "delete", name);
   if (record.ok()) RemoveUnneeded({tenant, record->digest});
-  AtFailpoint("delete_done");
   log_emptier_->Ask();
   return absl::OkStatus();
 }

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "engine/store/failpoint.h"
 #include "engine/store/sqlite_context_store.h"
 
 namespace chorale {
@@ -40,9 +39,7 @@ absl::Status SqliteContextStore::ReplaceRecord(ContextRecord record) {
   record.last_used = earlier.last_used;
   RETURN_IF_ERROR(table_->Replace(record));
   // The old context is gone: an error from here on would be wrong.
-  AtFailpoint("replace_committed");
   RemoveUnneeded({earlier.tenant, earlier.digest});
-  AtFailpoint("replace_done");
   log_emptier_->Ask();
   return absl::OkStatus();
 }

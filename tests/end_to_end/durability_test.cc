@@ -25,7 +25,7 @@ namespace chorale::end_to_end {
 namespace {
 
 // The store's crash_test stops at every step of a write; this adds what only whole processes show.
-int Kills() { return FullLength() ? 20 : 5; }
+int Kills() { return FullLength() ? 10 : 3; }
 
 constexpr int kWriters = 2;
 

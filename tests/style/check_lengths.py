@@ -28,7 +28,7 @@ LONGER = {
     'tests/deploy/monitoring_test.py': 440,
     'tests/end_to_end/real_tables_test.cc': 425,
     'tests/end_to_end/security_test.cc': 422,
-    'tests/engine/context/context_cache_files_test.cc': 437,
+    'tests/engine/context/context_cache_files_test.cc': 436,
     'tests/engine/context/context_cache_test.cc': 695,
     'tests/engine/data/feature_transform_test.cc': 496,
     'tests/engine/data/season_test.cc': 532,

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "engine/store/failpoint.h"
 #include "gtest/gtest.h"
 #include "tests/engine/store/kv_from.h"
+#include "tests/engine/store/recorded_disk.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale {
@@ -18,15 +18,9 @@ namespace {
 constexpr int64_t kKvBytes = 9 << 20;  // more than is written at once
 constexpr int64_t kLimit = 3 * kKvBytes + (1 << 20);
 
-const char* failing_step = nullptr;
-int FailWithFullDisk(const char* step) {
-  return failing_step != nullptr && std::string(step) == failing_step ? ENOSPC : 0;
-}
-
 class ContextFilesTest : public ::testing::Test {
  protected:
   ContextFilesTest() { Reopen(); }
-  ~ContextFilesTest() override { SetStoreFailpoint(nullptr); }
 
   void Reopen(int64_t limit = kLimit, ContextFiles::Found found = ContextFiles::Found::kKeep) {
     files_ = std::make_unique<ContextFiles>(folder_ / "kv", limit);
@@ -207,22 +201,6 @@ TEST_F(ContextFilesTest, OneThatExceedsTheLimitCostsNoOther) {
   EXPECT_TRUE(OnDisk().empty());
 }
 
-TEST_F(ContextFilesTest, AFullDiskLeavesNothing) {
-  SetStoreFailpoint(FailWithFullDisk);
-  for (const char* step : ContextFileSteps()) {
-    if (std::string(step) == "kv_durable") break;  // it has succeeded by then
-    SCOPED_TRACE(step);
-    failing_step = step;
-    EXPECT_EQ(Write("a").code(), absl::StatusCode::kResourceExhausted);
-    failing_step = nullptr;
-    EXPECT_FALSE(files_->Has(IdOf("a")));
-    EXPECT_TRUE(OnDisk().empty());
-    EXPECT_EQ(files_->bytes(), 0);
-  }
-  ASSERT_TRUE(Write("a").ok());
-  EXPECT_TRUE(Reads(IdOf("a")));
-}
-
 TEST_F(ContextFilesTest, WhatIsNoLongerWantedIsNotLeft) {
   // Asked before each part of the keys and values, and at the end.
   for (int wanted = 0; wanted <= 3; ++wanted) {
@@ -252,18 +230,16 @@ TEST_F(ContextFilesTest, OfKeysAndValuesThatGoAwayNothingIsLeft) {
 
 // Deleted when the file already has its name.
 TEST_F(ContextFilesTest, ARemovalWhileItIsWrittenIsNotOvertaken) {
-  static ContextFiles* files = nullptr;
-  static bool deleted = false;
-  files = files_.get();
-  deleted = false;
-  SetStoreFailpoint([](const char* step) {
-    if (std::string(step) == "kv_folder_fsync") {
-      deleted = true;
-      files->Remove("tenant", "a");
-    }
-    return 0;
-  });
-  EXPECT_EQ(files_->Write(IdOf("a"), "", KvFrom(KvOf("a")), [] { return deleted; }).code(),
+  bool deleted = false;
+  const BeforeEachCall remove(folder_.path(),
+                              [&](const std::string& call, const std::string& path) {
+                                if (call == "fsync" && path == "kv") {
+                                  deleted = true;
+                                  files_->Remove("tenant", "a");
+                                }
+                                return 0;
+                              });
+  EXPECT_EQ(files_->Write(IdOf("a"), "", KvFrom(KvOf("a")), [&] { return deleted; }).code(),
             absl::StatusCode::kCancelled);
   EXPECT_FALSE(files_->Has(IdOf("a")));
   EXPECT_TRUE(OnDisk().empty());

@@ -1,5 +1,4 @@
-// Kills a process that uses a store, at random moments and at every step, and looks at what is
-// left.
+// Kills a process that uses a store at random moments, and looks at what is left.
 //
 // The child reports over a pipe each attempt and each acknowledgement. The parent keeps the
 // same account and holds the store to it. This program starts no thread, so that it may fork.
@@ -23,11 +22,11 @@
 #include "engine/data/dataset_codec.h"
 #include "engine/store/context_store.h"
 #include "engine/store/dataset_files.h"
-#include "engine/store/failpoint.h"
 #include "gtest/gtest.h"
 #include "spdlog/spdlog.h"
 #include "tests/engine/store/fork_alone.h"
 #include "tests/engine/store/make_record.h"
+#include "tests/support/length.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale {
@@ -169,7 +168,8 @@ TEST(CrashTest, KilledAtRandomMoments) {
   TempFolder folder;
   Account account;
   std::mt19937_64 random(5);
-  for (int round = 0; round < 20; ++round) {
+  const int rounds = FullLength() ? 10 : 3;
+  for (int round = 0; round < rounds; ++round) {
     int pipe = -1;
     const pid_t child = Fork([&](int end) { Churn(folder.path(), round, end); }, pipe);
     // A kill now and then while the store is still opening, else after some operations.
@@ -192,85 +192,8 @@ TEST(CrashTest, KilledAtRandomMoments) {
     account.Verify(**store, folder.path());
     if (HasFatalFailure()) return;
   }
-  EXPECT_GT(account.acknowledged(), 50);
+  EXPECT_GT(account.acknowledged(), 2 * rounds);
 }
-
-// --- Killed at a step -------------------------------------------------------------------------
-
-const char* fatal_step = nullptr;
-
-int DieAtFatalStep(const char* step) {
-  if (absl::string_view(step) == fatal_step) kill(getpid(), SIGKILL);
-  return 0;
-}
-
-absl::Status PutNamed(ContextStore& store, const std::string& name) {
-  const std::string dataset = "dataset of " + name;
-  return store.Put(MakeRecord(kTenant, name, dataset), dataset).status();
-}
-
-absl::Status Replace(ContextStore& store, const std::string& name) {
-  const std::string dataset = "other dataset of " + name;
-  return store.Put(MakeRecord(kTenant, name, dataset), dataset, {}, Replacement()).status();
-}
-
-// Acknowledged before any failpoint: "old", "kept" and "replaced". Then "new" is put, "old" is
-// deleted, and "replaced" gets another dataset.
-void PutDeleteAndReplace(const std::string& folder, const char* step) {
-  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
-  if (!store.ok()) _exit(1);
-  for (const char* name : {"old", "kept", "replaced"}) {
-    if (!PutNamed(**store, name).ok()) _exit(1);
-  }
-  fatal_step = step;
-  SetStoreFailpoint(DieAtFatalStep);
-  if (!PutNamed(**store, "new").ok() || !(*store)->Delete(kTenant, "old").ok()) _exit(2);
-  if (!Replace(**store, "replaced").ok()) _exit(2);
-}
-
-class KilledAtStepTest : public testing::TestWithParam<const char*> {};
-
-TEST_P(KilledAtStepTest, LeavesBeforeOrAfterAndNothingBetween) {
-  spdlog::set_level(spdlog::level::warn);
-  TempFolder folder;
-  int pipe = -1;
-  const pid_t child = Fork([&](int) { PutDeleteAndReplace(folder.path(), GetParam()); }, pipe);
-  int result = 0;
-  ASSERT_EQ(waitpid(child, &result, 0), child);
-  close(pipe);
-  ASSERT_TRUE(WIFSIGNALED(result)) << "the step was never reached: " << WEXITSTATUS(result);
-
-  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder.path());
-  ASSERT_TRUE(store.ok()) << store.status();
-  const auto reached = [](absl::string_view step) {
-    for (const char* each : StoreFailpointSteps()) {
-      if (each == step) return true;
-      if (absl::string_view(each) == GetParam()) return false;
-    }
-    return false;
-  };
-  const bool put = reached("put_committed");
-  const bool deleted = reached("delete_committed");
-  const bool replaced = reached("replace_committed");
-  EXPECT_EQ((*store)->ReadDataset(kTenant, "kept").value(), "dataset of kept");
-  EXPECT_EQ((*store)->ReadDataset(kTenant, "replaced").value(),
-            replaced ? "other dataset of replaced" : "dataset of replaced");
-  EXPECT_EQ((*store)->Get(kTenant, "new").ok(), put);
-  EXPECT_EQ((*store)->ReadDataset(kTenant, "new").ok(), put);
-  EXPECT_EQ((*store)->Get(kTenant, "old").ok(), !deleted);
-  EXPECT_EQ((*store)->ReadDataset(kTenant, "old").ok(), !deleted);
-  EXPECT_EQ(FilesBelow(folder / "datasets").size(), 2u + (put ? 1 : 0) + (deleted ? 0 : 1));
-  // And the interrupted call can be repeated.
-  EXPECT_TRUE(PutNamed(**store, "new").ok());
-  EXPECT_TRUE(Replace(**store, "replaced").ok());
-  EXPECT_EQ((*store)->Delete(kTenant, "old").ok(), !deleted);
-  EXPECT_EQ((*store)->ReadDataset(kTenant, "new").value(), "dataset of new");
-}
-
-INSTANTIATE_TEST_SUITE_P(Every, KilledAtStepTest,
-                         testing::ValuesIn(StoreFailpointSteps().begin(),
-                                           StoreFailpointSteps().end()),
-                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace chorale

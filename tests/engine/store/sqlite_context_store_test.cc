@@ -12,7 +12,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
-#include "engine/store/failpoint.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/store/context_store_contract.h"
@@ -48,7 +47,6 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, ContextStoreContract,
 class SqliteContextStoreTest : public testing::Test {
  protected:
   void SetUp() override { Open(); }
-  void TearDown() override { SetStoreFailpoint(nullptr); }
 
   void Open() {
     store_.reset();
@@ -233,69 +231,6 @@ TEST_F(SqliteContextStoreTest, MissingDatasetLeavesTheOthersServed) {
   // And it can be deleted.
   ASSERT_TRUE(std::filesystem::remove(path));
   EXPECT_TRUE(store_->Delete("t", "a").ok());
-}
-
-// A step that fails leaves no trace, and the store remains usable.
-int fail_with = 0;
-const char* fail_at = nullptr;
-bool failed = false;
-int Fail(const char* step) {
-  if (fail_at == nullptr || absl::string_view(step) != fail_at) return 0;
-  failed = true;
-  return fail_with;
-}
-
-class FailingStepTest : public SqliteContextStoreTest,
-                        public testing::WithParamInterface<const char*> {};
-
-TEST_P(FailingStepTest, ErrorsAreReportedAndHarmless) {
-  ASSERT_TRUE(Put("kept", "kept").ok());
-  for (const int error : {ENOSPC, EDQUOT, EIO}) {
-    fail_with = error;
-    fail_at = GetParam();
-    failed = false;
-    SetStoreFailpoint(Fail);
-    const absl::Status status = Put("a", "one");
-    SetStoreFailpoint(nullptr);
-    EXPECT_TRUE(failed);
-    EXPECT_EQ(status.code(),
-              error == EIO ? absl::StatusCode::kInternal : absl::StatusCode::kResourceExhausted);
-    EXPECT_EQ(store_->Get("t", "a").status().code(), absl::StatusCode::kNotFound);
-    // After an I/O error in the database the file stays until the next start, in case the record
-    // turns out to be there.
-    if (error == EIO) Open();
-    EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(1));
-  }
-  ASSERT_TRUE(Put("a", "one").ok());
-  EXPECT_EQ(store_->ReadDataset("t", "a").value(), "one");
-  EXPECT_EQ(store_->ReadDataset("t", "kept").value(), "kept");
-}
-
-INSTANTIATE_TEST_SUITE_P(Put, FailingStepTest,
-                         testing::Values("dataset_create", "dataset_write", "dataset_write_half",
-                                         "dataset_fsync", "dataset_rename", "dataset_folder_fsync",
-                                         "dataset_durable", "put_begin", "put_insert",
-                                         "put_commit"),
-                         [](const auto& info) { return std::string(info.param); });
-
-TEST_F(SqliteContextStoreTest, FailingDeleteDeletesNothing) {
-  ASSERT_TRUE(Put("a", "one").ok());
-  for (const char* step : {"delete_begin", "delete_commit"}) {
-    fail_with = EIO;
-    fail_at = step;
-    SetStoreFailpoint(Fail);
-    EXPECT_EQ(store_->Delete("t", "a").code(), absl::StatusCode::kInternal);
-    SetStoreFailpoint(nullptr);
-    EXPECT_EQ(store_->ReadDataset("t", "a").value(), "one");
-  }
-  // The record is gone for good; the file goes at the next start.
-  fail_at = "dataset_unlink";
-  SetStoreFailpoint(Fail);
-  EXPECT_TRUE(store_->Delete("t", "a").ok());
-  SetStoreFailpoint(nullptr);
-  EXPECT_THAT(DatasetFilesOnDisk(), SizeIs(1));
-  Open();
-  EXPECT_THAT(DatasetFilesOnDisk(), IsEmpty());
 }
 
 // ---- Files that vanish or change their nature

@@ -1,0 +1,350 @@
+// Opens what a crash leaves after each system call of a store, and after each of a file of keys and
+// values; and makes each of these calls fail.
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "engine/store/context_files.h"
+#include "engine/store/context_store.h"
+#include "gtest/gtest.h"
+#include "spdlog/spdlog.h"
+#include "tests/engine/store/kv_from.h"
+#include "tests/engine/store/make_record.h"
+#include "tests/engine/store/recorded_disk.h"
+#include "tests/engine/store/simulated_disk.h"
+#include "tests/support/eventually.h"
+#include "tests/support/temp_folder.h"
+
+namespace chorale {
+namespace {
+
+constexpr char kTenant[] = "t";
+
+struct Stored {
+  std::string dataset;
+  std::string description;
+  bool operator==(const Stored&) const = default;
+};
+using Contexts = std::map<std::string, Stored>;  // by name
+
+std::unique_ptr<ContextStore> Open(const std::string& folder) {
+  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+  if (!store.ok()) {
+    ADD_FAILURE() << store.status();
+    return nullptr;
+  }
+  return *std::move(store);
+}
+
+// A dataset that takes several pages of the database's log into account, and more than one write.
+std::string Dataset(const std::string& content) {
+  std::string dataset = content;
+  while (dataset.size() < 10'000) dataset += content;
+  return dataset;
+}
+
+absl::Status Put(ContextStore& store, const std::string& name, const std::string& dataset) {
+  return store.Put(MakeRecord(kTenant, name, dataset), dataset).status();
+}
+
+Stored StoredAs(const std::string& name, const std::string& dataset) {
+  return {dataset, MakeRecord(kTenant, name, dataset).details.description};
+}
+
+absl::Status Replace(ContextStore& store, const std::string& name, const std::string& dataset) {
+  return store.Put(MakeRecord(kTenant, name, dataset), dataset, {}, Replacement()).status();
+}
+
+absl::Status Describe(ContextStore& store, const std::string& name,
+                      const std::string& description) {
+  return store.UpdateDetails(kTenant, name, {.description = description},
+                             absl::FromUnixSeconds(1'800'000'000));
+}
+
+Contexts ReadAll(ContextStore& store) {
+  Contexts contexts;
+  const absl::StatusOr<ContextPage> page = store.List(kTenant, {1000}, "");
+  EXPECT_TRUE(page.ok()) << page.status();
+  if (!page.ok()) return contexts;
+  for (const ContextRecord& record : page->records) {
+    const absl::StatusOr<std::string> dataset = store.ReadDataset(kTenant, record.name);
+    EXPECT_TRUE(dataset.ok()) << dataset.status();
+    contexts[record.name] = {dataset.value_or(""), record.details.description};
+  }
+  return contexts;
+}
+
+int64_t DifferentDatasets(const Contexts& contexts) {
+  std::map<std::string, int> datasets;
+  for (const auto& [name, stored] : contexts) ++datasets[stored.dataset];
+  return std::ssize(datasets);
+}
+
+// A change that a store acknowledged.
+struct Change {
+  std::string what;
+  int64_t calls = 0;  // of the recording, up to the acknowledgement
+  Contexts after;
+};
+
+// The life of a store, recorded.
+class RecordedStore {
+ public:
+  RecordedStore() : recording_(folder_.path()) {
+    Do("open", [&] { store_ = Open(folder_.path()); });
+    PutNew("first", Dataset("one"));
+    PutNew("second", Dataset("two"));
+    PutNew("same-content", Dataset("two"));
+    Do("replace", [&] {
+      EXPECT_TRUE(Replace(*store_, "first", Dataset("three")).ok());
+      contexts_["first"].dataset = Dataset("three");
+    });
+    Do("update details", [&] {
+      EXPECT_TRUE(Describe(*store_, "second", "changed").ok());
+      contexts_["second"].description = "changed";
+    });
+    Do("note uses", [&] {
+      EXPECT_TRUE(
+          store_->NoteUses({{kTenant, "first", absl::FromUnixSeconds(1'900'000'000)}}).ok());
+    });
+    Delete("second");
+    Delete("first");
+    Do("empty the log", [&] {
+      EXPECT_TRUE(
+          Eventually([&] { return std::filesystem::file_size(folder_ / "contexts.db-wal") == 0; }));
+    });
+    PutNew("last", Dataset("four"));
+    Do("close", [&] { EXPECT_TRUE(store_->Close().ok()); });
+  }
+
+  const std::vector<Change>& changes() const { return changes_; }
+  std::vector<DiskCall> calls() const { return recording_.calls(); }
+
+ private:
+  void Do(const std::string& what, const std::function<void()>& change) {
+    change();
+    changes_.push_back({what, recording_.count(), contexts_});
+  }
+  void PutNew(const std::string& name, const std::string& dataset) {
+    Do("put " + name, [&] {
+      EXPECT_TRUE(Put(*store_, name, dataset).ok());
+      contexts_[name] = StoredAs(name, dataset);
+    });
+  }
+  void Delete(const std::string& name) {
+    Do("delete " + name, [&] {
+      EXPECT_TRUE(store_->Delete(kTenant, name).ok());
+      contexts_.erase(name);
+    });
+  }
+
+  const TempFolder folder_;
+  DiskRecording recording_;
+  std::unique_ptr<ContextStore> store_;
+  Contexts contexts_;
+  std::vector<Change> changes_;
+};
+
+// What was acknowledged is there, and what was under way is there or not.
+void CheckStore(const DiskImage& image, const Contexts& acknowledged, const Contexts& under_way) {
+  const TempFolder folder;
+  WriteImage(image, folder.path());
+  const std::unique_ptr<ContextStore> store = Open(folder.path());
+  ASSERT_NE(store, nullptr);
+  const Contexts found = ReadAll(*store);
+  EXPECT_TRUE(found == acknowledged || found == under_way);
+  EXPECT_EQ(FilesBelow(folder / "datasets").size(), DifferentDatasets(found));
+  const std::string dataset = Dataset("later");
+  EXPECT_TRUE(Put(*store, "later", dataset).ok());
+  EXPECT_EQ(store->ReadDataset(kTenant, "later").value_or(""), dataset);
+}
+
+TEST(DiskCrashTest, AStoreKeepsWhatItAcknowledged) {
+  spdlog::set_level(spdlog::level::off);
+  const WithoutSync without_sync;
+  const RecordedStore recorded;
+  const std::vector<DiskCall> calls = recorded.calls();
+  SimulatedDisk disk;
+  int64_t images = 0;
+  auto next = recorded.changes().begin();
+  Contexts acknowledged;
+  for (size_t done = 0; done <= calls.size() && !testing::Test::HasFailure(); ++done) {
+    if (done > 0) disk.Apply(calls[done - 1]);
+    while (next != recorded.changes().end() && next->calls <= static_cast<int64_t>(done)) {
+      acknowledged = (next++)->after;
+    }
+    const bool all = next == recorded.changes().end();
+    std::vector<DiskImage> seen;
+    for (const Crash crash : kCrashes) {
+      DiskImage image = disk.After(crash);
+      if (std::find(seen.begin(), seen.end(), image) != seen.end()) continue;
+      SCOPED_TRACE(absl::StrCat("during ", all ? "nothing" : next->what, ", after call ", done,
+                                ": ", done > 0 ? calls[done - 1].ToString() : "none", "; crash ",
+                                static_cast<int>(crash)));
+      CheckStore(image, acknowledged, all ? acknowledged : next->after);
+      seen.push_back(std::move(image));
+      ++images;
+    }
+  }
+  RecordProperty("calls", std::to_string(calls.size()));
+  RecordProperty("images", std::to_string(images));
+}
+
+// A change of a store that has the contexts "kept" and "old".
+struct Operation {
+  std::string what;
+  std::function<absl::Status(ContextStore&)> run;
+  std::function<void(Contexts&)> expect;  // changes the contexts alike
+};
+
+std::vector<Operation> Operations() {
+  return {
+      {"put", [](ContextStore& store) { return Put(store, "added", Dataset("added")); },
+       [](Contexts& contexts) { contexts["added"] = StoredAs("added", Dataset("added")); }},
+      {"replace", [](ContextStore& store) { return Replace(store, "old", Dataset("new")); },
+       [](Contexts& contexts) { contexts["old"] = StoredAs("old", Dataset("new")); }},
+      {"update", [](ContextStore& store) { return Describe(store, "old", "described"); },
+       [](Contexts& contexts) { contexts["old"].description = "described"; }},
+      {"delete", [](ContextStore& store) { return store.Delete(kTenant, "old"); },
+       [](Contexts& contexts) { contexts.erase("old"); }},
+  };
+}
+
+// Makes one call of an operation fail. Returns false if the operation has fewer calls.
+bool FailOneCall(const Operation& operation, int64_t nth, int error) {
+  const TempFolder folder;
+  const std::unique_ptr<ContextStore> store = Open(folder.path());
+  EXPECT_TRUE(Put(*store, "kept", Dataset("kept")).ok());
+  EXPECT_TRUE(Put(*store, "old", Dataset("old")).ok());
+  const Contexts before = ReadAll(*store);
+  Contexts after = before;
+  operation.expect(after);
+  int64_t calls = 0;
+  bool is_full = error != EIO;  // what the caller is told
+  absl::Status status;
+  {
+    const BeforeEachCall fail(folder.path(), [&](const std::string& call, const std::string& path) {
+      if (calls++ != nth) return 0;
+      // Whether what SQLite could not sync is durable is open.
+      if (path.find("contexts.db") == 0 && call == "fsync") is_full = false;
+      return error;
+    });
+    status = operation.run(*store);
+  }
+  if (!status.ok()) {
+    EXPECT_EQ(status.code(),
+              is_full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal)
+        << status;
+  }
+  EXPECT_TRUE(ReadAll(*store) == (status.ok() ? after : before)) << status;
+  if (!status.ok() && is_full) {
+    EXPECT_EQ(FilesBelow(folder / "datasets").size(), DifferentDatasets(before));
+  }
+
+  // As a crash leaves it: a record whose commit failed in its fsync may prove to be durable.
+  const TempFolder copy;
+  std::filesystem::copy(folder.path(), copy.path(), std::filesystem::copy_options::recursive);
+  const std::unique_ptr<ContextStore> opened = Open(copy.path());
+  const Contexts found = ReadAll(*opened);
+  EXPECT_TRUE(found == after || (found == before && !status.ok())) << status;
+  EXPECT_EQ(FilesBelow(copy / "datasets").size(), DifferentDatasets(found));
+  EXPECT_TRUE(found == after || operation.run(*opened).ok());
+  EXPECT_TRUE(ReadAll(*opened) == after);
+  return calls > nth;
+}
+
+TEST(DiskCrashTest, ACallThatFailsChangesNothingElse) {
+  spdlog::set_level(spdlog::level::off);
+  const WithoutSync without_sync;
+  for (const Operation& operation : Operations()) {
+    for (const int error : {ENOSPC, EDQUOT, EIO}) {
+      bool failed = true;
+      for (int64_t nth = 0; failed && !testing::Test::HasFailure(); ++nth) {
+        SCOPED_TRACE(absl::StrCat(operation.what, ", errno ", error, " of call ", nth));
+        failed = FailOneCall(operation, nth, error);
+      }
+    }
+  }
+}
+
+// ---- Files of keys and values ----------------------------------------------------------------
+
+constexpr int64_t kKvBytes = 5 << 20;
+const EncodedContextId kId = {"tenant", "a", "digest", 1, "model", "m", "format", kKvBytes};
+
+ContextFiles::Found KeepAll(const EncodedContextId&) { return ContextFiles::Found::kKeep; }
+
+TEST(DiskCrashTest, AFileOfKeysAndValuesIsWholeOrNotThere) {
+  spdlog::set_level(spdlog::level::off);
+  const WithoutSync without_sync;
+  const KvFrom kv(std::vector<char>(kKvBytes, 'x'));
+  std::vector<DiskCall> calls;
+  int64_t written = 0;
+  {
+    const TempFolder folder;
+    const DiskRecording recording(folder.path());
+    ContextFiles files(folder / "kv", 1 << 30);
+    ASSERT_TRUE(files.Open(KeepAll).ok());
+    ASSERT_TRUE(files.Write(kId, "state", kv, [] { return false; }).ok());
+    written = recording.count();
+    files.Remove(kId.tenant, kId.name);
+    calls = recording.calls();
+  }
+  SimulatedDisk disk;
+  for (size_t done = 0; done <= calls.size(); ++done) {
+    if (done > 0) disk.Apply(calls[done - 1]);
+    for (const Crash crash : kCrashes) {
+      SCOPED_TRACE(absl::StrCat("after call ", done, "; crash ", static_cast<int>(crash)));
+      const TempFolder folder;
+      WriteImage(disk.After(crash), folder.path());
+      ContextFiles files(folder / "kv", 1 << 30);
+      ASSERT_TRUE(files.Open(KeepAll).ok());
+      EXPECT_EQ(FilesBelow(folder / "kv").size(), files.Has(kId) ? 1 : 0);
+      EXPECT_TRUE(files.Has(kId) || static_cast<int64_t>(done) != written);
+      if (!files.Has(kId)) continue;
+      std::vector<char> read(kKvBytes);
+      const absl::StatusOr<std::string> state = files.Read(kId, absl::MakeSpan(read));
+      ASSERT_TRUE(state.ok()) << state.status();
+      EXPECT_EQ(*state, "state");
+      EXPECT_TRUE(read == std::vector<char>(kKvBytes, 'x'));
+    }
+  }
+}
+
+TEST(DiskCrashTest, ACallThatFailsLeavesNoFileOfKeysAndValues) {
+  spdlog::set_level(spdlog::level::off);
+  const WithoutSync without_sync;
+  const KvFrom kv(std::vector<char>(kKvBytes, 'x'));
+  for (int64_t nth = 0, calls = 1; calls > nth && !testing::Test::HasFailure(); ++nth) {
+    SCOPED_TRACE(nth);
+    const TempFolder folder;
+    ContextFiles files(folder / "kv", 1 << 30);
+    ASSERT_TRUE(files.Open(KeepAll).ok());
+    calls = 0;
+    std::string failed;
+    const BeforeEachCall fail(folder.path(), [&](const std::string& call, const std::string&) {
+      if (calls++ != nth) return 0;
+      failed = call;
+      return ENOSPC;
+    });
+    const absl::Status status = files.Write(kId, "state", kv, [] { return false; });
+    // An earlier file, of which there is none, need not be removed.
+    const bool matters = !failed.empty() && failed != "unlink";
+    EXPECT_EQ(status.code(),
+              matters ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kOk);
+    EXPECT_EQ(files.Has(kId), status.ok());
+    EXPECT_EQ(files.bytes() > 0, status.ok());
+    EXPECT_EQ(FilesBelow(folder / "kv").size(), status.ok() ? 1 : 0);
+  }
+}
+
+}  // namespace
+}  // namespace chorale
