@@ -55,7 +55,7 @@ std::unique_ptr<EncodedContexts> OpenEncodedContexts(const EngineOptions& option
   }
   auto opened = EncodedContexts::Open(options.context_files_folder, options.max_context_file_bytes,
                                       absl::StrCat(backend.kv_format(), ", ", kTransformVersion),
-                                      store, models);
+                                      store, models, {});
   if (opened.ok()) return *std::move(opened);
   spdlog::warn("the server does not keep encoded contexts as files: {}",
                opened.status().ToString());
@@ -77,9 +77,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   if (chosen.target_tick == absl::ZeroDuration()) chosen.target_tick = policy.target_tick;
   std::unique_ptr<EncodedContexts> encoded =
       OpenEncodedContexts(chosen, *backend, store.get(), *registry);
-  auto engine = std::make_unique<EngineImpl>(chosen, std::move(backend), std::move(store),
-                                             std::move(registry), std::move(encoded),
-                                             metrics != nullptr ? metrics : NoMetrics());
+  auto engine = std::make_unique<EngineImpl>(
+      chosen, std::move(backend), std::move(store), std::move(registry), std::move(encoded),
+      metrics != nullptr ? metrics : NoMetrics(), EngineImpl::Queues());
   RETURN_IF_ERROR(engine->Start(models));
   return engine;
 }

@@ -60,7 +60,8 @@ class CallHandle : public Call {
 
 EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> backend,
                        std::unique_ptr<ContextStore> store, std::unique_ptr<ModelRegistry> models,
-                       std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics)
+                       std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics,
+                       Queues queues)
     : options_(options),
       limits_(options.limits),
       metrics_(metrics),
@@ -87,7 +88,8 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
       loop_(
           options_, backend_.get(), metrics_, inbox_,
           [this](std::shared_ptr<const RegisteredContext> context) { RequestRead(context); },
-          FileAccess()) {
+          FileAccess()),
+      queues_(std::move(queues)) {
   if (encoded_ == nullptr) return;
   store_->UseFreeDisk([this](int64_t bytes) { return encoded_->FreeDisk(bytes); });
 }
@@ -121,20 +123,26 @@ absl::Status EngineImpl::AddFirstModels(const std::vector<Model>& models) {
   return absl::OkStatus();
 }
 
+void EngineImpl::Run(const std::vector<Model>& models,
+                     const std::function<void(const absl::Status&)>& started) {
+  const absl::Status status = AddFirstModels(models);
+  started(status);
+  if (status.ok()) loop_.Run();
+  for (const auto& model : models_->models()) model->weights.reset();
+}
+
 absl::Status EngineImpl::Start(const std::vector<Model>& models) {
   Notification started;
   absl::Status status;
+  // From the first call on, only the engine thread uses the backend.
   engine_thread_ = std::thread([&, this] {
-    // From the first call on, only the engine thread uses the backend.
-    status = AddFirstModels(models);
-    const bool run = status.ok();
-    started.Notify();
-    if (run) loop_.Run();
-    for (const auto& model : models_->models()) model->weights.reset();
+    Run(models, [&](const absl::Status& outcome) {
+      status = outcome;
+      started.Notify();
+    });
   });
   started.Wait();
   if (status.ok()) {
-    uses_stored_ = options_.clock->Now();
     upkeep_ = std::make_unique<PeriodicTask>(options_.clock, kUpkeepPeriod, [this] { Upkeep(); });
     return status;
   }
@@ -146,10 +154,10 @@ absl::Status EngineImpl::Start(const std::vector<Model>& models) {
 EngineImpl::~EngineImpl() {
   draining_ = true;
   upkeep_.reset();
-  inbox_->Push(command::Stop());
+  Stop();
   if (engine_thread_.joinable()) engine_thread_.join();
-  loader_thread_.Stop();
-  summary_thread_.Stop();
+  queues_.loader->Stop();
+  queues_.summary->Stop();
   StoreUses();
   if (absl::Status s = store_->Close(); !s.ok()) {
     spdlog::error("the context store was not closed cleanly: {}", s.ToString());
@@ -310,12 +318,12 @@ void EngineImpl::LookUp(const LookUpCaller& caller, std::shared_ptr<CallControl>
     }
     inbox_->Push(command::LookedUp{session, std::move(prepared), *loaded});
   };
-  loader_thread_.Add(std::move(job), caller.client);
+  queues_.loader->Add(std::move(job), caller.client);
 }
 
 void EngineImpl::RequestRead(const std::shared_ptr<const RegisteredContext>& context) {
   const std::string& tenant = context->record.tenant;
-  loader_thread_.Add(
+  queues_.loader->Add(
       [this, context] {
         inbox_->Push(command::DataRead{context, loader_.ReadData(*context)});
       },
@@ -324,7 +332,7 @@ void EngineImpl::RequestRead(const std::shared_ptr<const RegisteredContext>& con
 
 void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
                                     std::function<SessionEnvironment::Continuation()> job) {
-  summary_thread_.Add([this, session, control = std::move(control), job = std::move(job)] {
+  queues_.summary->Add([this, session, control = std::move(control), job = std::move(job)] {
     if (control->ended || control->cancelled) return;
     const absl::Time start = options_.clock->Now();
     auto continuation = job();
@@ -338,7 +346,7 @@ void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const Call
 EngineStats EngineImpl::Stats() const {
   EngineStats stats = loop_.stats();
   stats.tick_age = loop_.tick_age();
-  stats.summary_queue = summary_thread_.waiting();
+  stats.summary_queue = queues_.summary->waiting();
   stats.registration_bytes = registry_.held_bytes();
   stats.loading_bytes += loader_.bytes();
   return stats;
@@ -364,10 +372,14 @@ void EngineImpl::LimitPools(const PoolSizes& sizes) {
 // ---- Life cycle ----------------------------------------------------------------------------
 
 void EngineImpl::Drain(absl::Time deadline) {
-  draining_ = true;
   Notification done;
-  inbox_->Push(command::Drain{deadline, &done});
+  BeginDrain(deadline, &done);
   done.Wait();
+}
+
+void EngineImpl::BeginDrain(absl::Time deadline, Notification* done) {
+  draining_ = true;
+  inbox_->Push(command::Drain{deadline, done});
 }
 
 }  // namespace chorale

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -14,7 +15,9 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/notification.h"
 #include "base/periodic_task.h"
+#include "base/work_queue.h"
 #include "base/worker_thread.h"
 #include "engine/api/engine.h"
 #include "engine/context/context_loader.h"
@@ -42,15 +45,31 @@ namespace chorale {
 // Thread contract: see Engine. One thread calls Start and the destructor.
 class EngineImpl : public Engine {
  public:
+  // Where the jobs of the loader thread and of the summary thread run.
+  struct Queues {
+    std::unique_ptr<WorkQueue> loader = std::make_unique<WorkerThread>();
+    std::unique_ptr<WorkQueue> summary = std::make_unique<WorkerThread>();
+  };
+
   // `metrics` must not be null; `encoded` may be null.
   EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> backend,
              std::unique_ptr<ContextStore> store, std::unique_ptr<ModelRegistry> models,
-             std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics);
+             std::unique_ptr<EncodedContexts> encoded, MetricsSink* metrics, Queues queues);
   ~EngineImpl() override;
 
-  // Adds the models to the backend and starts the engine thread. Returns the errors of
-  // Engine::Create.
+  // Starts the engine thread and the upkeep thread. Returns the errors of Engine::Create.
   absl::Status Start(const std::vector<Model>& models);
+
+  // What Start and Drain do on threads, for a caller without threads. Run is the engine thread: it
+  // adds the models to the backend, passes the outcome to `started`, and, if that is OK, runs the
+  // loop until Stop.
+  void Run(const std::vector<Model>& models,
+           const std::function<void(const absl::Status&)>& started);
+  void Stop() { inbox_->Push(command::Stop()); }
+  // What the upkeep thread does every minute.
+  void Upkeep();
+  // Drain without waiting: `done` is notified when nothing is in flight.
+  void BeginDrain(absl::Time deadline, Notification* done);
 
   std::vector<ModelInfo> Models() const override;
   std::vector<SkippedModel> SkippedModels() const override { return models_->skipped(); }
@@ -113,7 +132,7 @@ class EngineImpl : public Engine {
   void LookUp(const LookUpCaller& caller, std::shared_ptr<CallControl> control,
               const std::string& tenant, const std::string& context,
               std::shared_ptr<const Preparation> preparation);
-  // A part of Start. Engine thread.
+  // A part of Run.
   absl::Status AddFirstModels(const std::vector<Model>& models);
   void RequestRead(const std::shared_ptr<const RegisteredContext>& context);
   EngineLoop::FileAccess FileAccess();
@@ -143,8 +162,6 @@ class EngineImpl : public Engine {
   void PinAgain(const std::string& tenant, const std::string& name);
   // REQUIRES: the caller holds ChangesOf.
   absl::Status DeleteHeld(const std::string& tenant, const std::string& name);
-  // What the upkeep thread does every minute.
-  void Upkeep();
   void DeleteExpired(absl::Time now);
   void StoreUses();
   // Returns 0 if the model is not served.
@@ -174,12 +191,11 @@ class EngineImpl : public Engine {
   EngineLoop loop_;
   std::atomic<uint64_t> next_call_{1};
   std::atomic<bool> draining_{false};
-  WorkerThread loader_thread_;
-  WorkerThread summary_thread_;
+  Queues queues_;
   std::thread engine_thread_;
   UseLog uses_;
-  absl::Time uses_stored_;                // of the upkeep thread
-  std::unique_ptr<PeriodicTask> upkeep_;  // ends first
+  absl::Time uses_stored_ = options_.clock->Now();  // of the upkeep thread
+  std::unique_ptr<PeriodicTask> upkeep_;            // ends first
 };
 
 }  // namespace chorale

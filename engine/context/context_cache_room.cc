@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/error_details.h"
+#include "base/fault.h"
 #include "base/integer_math.h"
 #include "base/names.h"
 #include "engine/backend/flop_model.h"
@@ -161,6 +162,7 @@ bool ContextCache::FindWorkspace(Entry* entry) {
   const int64_t bytes =
       backend_->EncodeBytes(context.model->weights->config(), context.record.rows);
   if (bytes == 0) return true;
+  if (FaultAt(FaultPlace::kEncodePool)) return false;
   const std::optional<PoolRange> range = workspaces_.Allocate(bytes);
   if (range.has_value()) entry->workspace = *range;
   return range.has_value();
@@ -170,6 +172,7 @@ bool ContextCache::FindWorkspace(Entry* entry) {
 // that is saved on eviction frees its range only when the copy is complete. Until then nothing else
 // is evicted, and a later call may succeed.
 std::optional<PoolRange> ContextCache::FindRoom(const RegisteredContext& context) {
+  if (FaultAt(FaultPlace::kContextPool)) return std::nullopt;
   const int64_t bytes = context.resident_bytes;
   std::optional<PoolRange> range = allocator_.Allocate(bytes);
   if (range.has_value()) return range;
@@ -223,7 +226,7 @@ std::vector<ContextCache::Entry*> ContextCache::EvictionOrder(const std::string&
 // Allocates a range of the host pool, and drops the least recently used saved entries for it if
 // necessary.
 std::optional<PoolRange> ContextCache::FindHostRoom(int64_t bytes) {
-  if (bytes > host_.capacity()) return std::nullopt;
+  if (bytes > host_.capacity() || FaultAt(FaultPlace::kHostContextPool)) return std::nullopt;
   std::optional<PoolRange> range = host_.Allocate(bytes);
   if (range.has_value()) return range;
   std::vector<PoolRange> staying;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
+#include "base/fault.h"
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/feature_transform.h"
@@ -51,6 +52,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
   while (true) {
     if (auto known = registry_->Find(tenant, name)) return known;
     registry_->BeginLoad(tenant, name);
+    if (FaultAt(FaultPlace::kContextLoad)) return absl::InternalError("fault");
     absl::StatusOr<ContextRecord> record = store_->Get(tenant, name);
     if (!record.ok()) {
       return absl::IsNotFound(record.status()) ? NoSuchContext(name) : record.status();
@@ -89,6 +91,7 @@ absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& con
   // Requests that wait for the data look the context up again.
   if (replaced) context.replaced = true;
   if (context.deleted || replaced) return NoSuchContext(record.name);
+  if (FaultAt(FaultPlace::kContextLoad)) return absl::InternalError("fault");
   RETURN_IF_ERROR(bytes.status());
   ASSIGN_OR_RETURN(Dataset dataset, DecodeDataset(*bytes));
   return MakeContextData(dataset, context.transform);

@@ -39,9 +39,9 @@ ContextFiles::Found Judge(const EncodedContextId& id, const std::string& kv_form
 
 absl::StatusOr<std::unique_ptr<EncodedContexts>> EncodedContexts::Open(
     const std::string& folder, int64_t max_bytes, std::string kv_format, ContextStore* store,
-    const ModelRegistry& models) {
+    const ModelRegistry& models, Queues queues) {
   std::unique_ptr<EncodedContexts> contexts(
-      new EncodedContexts(folder, max_bytes, std::move(kv_format)));
+      new EncodedContexts(folder, max_bytes, std::move(kv_format), std::move(queues)));
   RETURN_IF_ERROR(contexts->files_.Open(
       [&](const EncodedContextId& id) { return Judge(id, contexts->kv_format_, store, models); }));
   return contexts;
@@ -66,13 +66,13 @@ bool EncodedContexts::Has(const RegisteredContext& context) const {
 }
 
 void EncodedContexts::Read(ContextCache::FileTask task, OnRead done) {
-  reader_.Add([this, task = std::move(task), done = std::move(done)] {
+  queues_.reader->Add([this, task = std::move(task), done = std::move(done)] {
     done(task.context, files_.Read(IdOf(*task.context), task.read_to));
   });
 }
 
 void EncodedContexts::Write(ContextCache::FileTask task, OnWritten done) {
-  writer_.Add([this, task = std::move(task), done = std::move(done)] {
+  queues_.writer->Add([this, task = std::move(task), done = std::move(done)] {
     WriteFile(task);
     done();
   });
@@ -100,8 +100,8 @@ void EncodedContexts::Remove(const std::string& tenant, const std::string& name)
 
 void EncodedContexts::Stop() {
   files_.StopWriting();
-  reader_.Stop();
-  writer_.Stop();
+  queues_.reader->Stop();
+  queues_.writer->Stop();
 }
 
 }  // namespace chorale

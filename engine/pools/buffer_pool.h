@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fault.h"
 #include "engine/backend/backend.h"
 #include "engine/pools/range_allocator.h"
 
@@ -54,6 +55,7 @@ class BufferPool {
   // Returns a range of each of these sizes, or an empty vector if the ranges do not all fit into
   // the pool and the limit.
   std::vector<Lease> TryLease(const std::vector<int64_t>& sizes) {
+    if (FaultAt(FaultPlace::kBufferPool)) return {};
     allocator_.SetLimit(allocator_.in_use() == 0 ? allocator_.capacity() : limit_);
     std::vector<PoolRange> ranges;
     for (const int64_t bytes : sizes) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/error_details.h"
+#include "base/fault.h"
 #include "spdlog/spdlog.h"
 
 namespace chorale {
@@ -298,7 +299,8 @@ void EngineLoop::Tick() {
   const absl::Span<const Slice> slices = plan_.Pick(shared_);
   const absl::Time start = options_.clock->Now();
   tick_began_ = absl::ToUnixNanos(start);
-  const absl::Status status = backend_->Advance(slices);
+  const absl::Status status =
+      FaultAt(FaultPlace::kDevice) ? absl::UnknownError("fault") : backend_->Advance(slices);
   const absl::Duration elapsed = options_.clock->Now() - start;
   if (!status.ok()) {
     Fail(status);

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/fault.h"
 #include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
@@ -194,6 +195,7 @@ absl::Status ContextFiles::WriteTemporary(const std::string& path, const Encoded
   const FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return FileError(errno, "create", path);
+  if (FaultAt(FaultPlace::kContextFileWrite)) return FileError(EIO, "write", path);
   Sha256 digest;
   const auto write = [&](absl::string_view bytes) {
     digest.Add(bytes);
@@ -273,6 +275,7 @@ absl::StatusOr<std::string> ContextFiles::ReadFile(const std::string& path,
                                                    const EncodedContextId& id,
                                                    absl::Span<char> kv) const {
   ASSIGN_OR_RETURN(ContextFileReader reader, ContextFileReader::Open(path));
+  if (FaultAt(FaultPlace::kContextFileRead)) return FileError(EIO, "read", path);
   ASSIGN_OR_RETURN(ContextFileLengths lengths, reader.ReadLengths());
   ASSIGN_OR_RETURN(std::string head, reader.Read(lengths.head));
   if (head != HeadOf(id) || lengths.kv != static_cast<int64_t>(kv.size())) {

@@ -4,11 +4,16 @@
 
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "base/fault.h"
+#include "base/sanitized.h"
+#include "base/status_macros.h"
 #include "server/app/check_everything.h"
 #include "server/app/run_server.h"
 #include "server/check_server.h"
@@ -69,7 +74,21 @@ int CheckConfig(const Configuration& configuration, Mistakes mistakes) {
   return kWrongConfiguration;
 }
 
+// Sets the faults of CHORALE_FAULTS (ParseFaults), for tests of builds that have them.
+absl::Status SetFaultsOf(const std::vector<std::string>& environment) {
+  for (absl::string_view variable : environment) {
+    if (!kSanitized || !absl::ConsumePrefix(&variable, "CHORALE_FAULTS=")) continue;
+    ASSIGN_OR_RETURN(Faults faults, ParseFaults(variable));
+    SetFaults(std::move(faults));
+  }
+  return absl::OkStatus();
+}
+
 int Main(const ConfigurationSources& sources) {
+  if (absl::Status status = SetFaultsOf(sources.environment); !status.ok()) {
+    PrintError(status);
+    return kWrongConfiguration;
+  }
   const absl::StatusOr<FlagAction> action = ParseFlags(sources.arguments);
   if (action.ok() && *action == FlagAction::kPrintHelp) return Print(HelpText());
   if (action.ok() && *action == FlagAction::kPrintVersion)

@@ -19,9 +19,9 @@ struct FlagVariable {
 // Whether the flag exists is not checked here.
 std::vector<FlagVariable> FlagVariables(const std::vector<std::string>& environment);
 
-// Whether a variable is known not to be a flag: variables of the client and of the GPU backend, and
-// variables that Kubernetes creates for services whose names begin with "chorale", such as
-// CHORALE_PORT_50051_TCP_ADDR.
+// Whether a variable is known not to be a flag: variables of the client, of the GPU backend and of
+// tests, and variables that Kubernetes creates for services whose names begin with "chorale", such
+// as CHORALE_PORT_50051_TCP_ADDR.
 bool IsForeignVariable(absl::string_view variable);
 
 }  // namespace chorale

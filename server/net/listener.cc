@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/fault.h"
 #include "server/net/peer_address.h"
 #include "server/telemetry/logging.h"
 
@@ -248,7 +249,9 @@ void Listener::RefuseWithSpare(int socket) {
 void Listener::Admit(FileDescriptor accepted, const sockaddr_storage& address) {
   FileDescriptor duplicate = Duplicate(accepted);
   FileDescriptor connection = Duplicate(accepted);
-  if (!duplicate.valid() || !connection.valid()) return Refuse(Refusal::kNoDescriptor);
+  if (!duplicate.valid() || !connection.valid() || FaultAt(FaultPlace::kAccept)) {
+    return Refuse(Refusal::kNoDescriptor);
+  }
   Refusal why = Refusal::kTotal;
   const PeerAddress from(address);
   const std::string peer = from.client();

@@ -1,9 +1,12 @@
 #include "server/rpc/reply_memory.h"
 
+#include "base/fault.h"
+
 namespace chorale {
 
 bool ReplyMemory::TryTake(const std::string& client, int64_t bytes) {
   if (bytes == 0) return true;
+  if (FaultAt(FaultPlace::kReplyMemory)) return false;
   MutexLock lock(&mutex_);
   const auto found = by_client_.find(client);
   const int64_t has = found == by_client_.end() ? 0 : found->second;

@@ -12,8 +12,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/sanitized.h"
 #include "tests/support/eventually.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale::end_to_end {

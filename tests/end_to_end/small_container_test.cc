@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/sanitized.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
@@ -12,7 +13,6 @@
 #include "tests/end_to_end/test_cgroup.h"
 #include "tests/golden/golden_table.h"
 #include "tests/support/length.h"
-#include "tests/support/sanitized.h"
 
 namespace chorale::end_to_end {
 namespace {

@@ -23,6 +23,8 @@ struct FakeStoreLog {
   std::atomic<int64_t> gets{0};
   std::atomic<bool> closed{false};
   std::atomic<bool> fail_reads{false};
+  // Called before a dataset is read. Set before the engine starts.
+  std::function<void()> before_read;
   // Called when a deletion is committed, before Delete returns. Set before the engine starts.
   std::function<void()> after_delete;
   // While set, dataset reads wait.
@@ -106,6 +108,7 @@ class FakeStore : public ContextStore {
   absl::StatusOr<std::string> ReadDataset(const std::string& tenant,
                                           const std::string& name) override {
     ++log_->reads;
+    if (log_->before_read) log_->before_read();
     log_->PassReads();
     if (log_->fail_reads) return absl::DataLossError("the dataset does not match its digest");
     MutexLock lock(&mutex_);

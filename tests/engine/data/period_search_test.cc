@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitized.h"
 #include "engine/data/wave_fit.h"
 #include "gtest/gtest.h"
 #include "tests/support/length.h"
-#include "tests/support/sanitized.h"
 
 namespace chorale {
 namespace {

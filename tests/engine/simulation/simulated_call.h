@@ -1,12 +1,10 @@
-// Calls of a simulation as their clients see them, and what is drawn for them.
+// A call of a simulation, as its client sees it.
 #ifndef CHORALE_TESTS_ENGINE_SIMULATION_SIMULATED_CALL_H_
 #define CHORALE_TESTS_ENGINE_SIMULATION_SIMULATED_CALL_H_
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,55 +14,49 @@
 #include "base/clock.h"
 #include "engine/api/call.h"
 #include "engine/api/call_report.h"
-#include "engine/session/call_control.h"
 #include "gtest/gtest.h"
 
 namespace chorale::testing {
 
-class Random {
- public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
-  // From 0 to n - 1.
-  int64_t Below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n)); }
-  bool Percent(int64_t percent) { return Below(100) < percent; }
-  template <typename T>
-  T OneOf(std::initializer_list<T> values) {
-    return values.begin()[Below(static_cast<int64_t>(values.size()))];
-  }
-  absl::Duration UpTo(absl::Duration most) {
-    return absl::Microseconds(Below(absl::ToInt64Microseconds(most) + 1));
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-// A call, as its client sees it.
 struct SimulatedCall {
   std::string what;
+  std::string context;
+  size_t first_version = 0;  // of the context, that may answer
   absl::Time arrival;
   absl::Time deadline = absl::InfiniteFuture();
   absl::Time cancelled = absl::InfiniteFuture();
-  absl::Time displaced = absl::InfiniteFuture();  // from the queue, by another call
-  std::shared_ptr<CallControl> control;
+  std::shared_ptr<Call> handle;
   int ends = 0;
   absl::Time end;
   absl::Status status;
   CallReport report;
+  std::string digest;  // of the context that answered
 
   // Of a Sample.
-  int64_t paths = 0;
   int64_t query_rows = 0;
-  uint64_t random_key = 0;
+  uint64_t seed = 0;
   std::vector<std::vector<double>> values;  // [path][step], in the order of their arrival
-  std::function<void(int64_t values)> on_values;
-  std::function<void(const SimulatedCall&)> on_end;
+
+  void End(const absl::Status& ended, absl::Time now) {
+    ++ends;
+    status = ended;
+    end = now;
+  }
 };
 
 class SimulatedObserver : public SampleObserver {
  public:
-  SimulatedObserver(std::shared_ptr<SimulatedCall> call, const Clock* clock)
-      : call_(std::move(call)), clock_(clock) {}
+  using OnValues = std::function<void(int64_t values)>;
+
+  // `on_values` is called for each block, and `on_end`, if there is one, at the end. `clock` is not
+  // owned.
+  SimulatedObserver(std::shared_ptr<SimulatedCall> call, const Clock* clock, OnValues on_values,
+                    std::function<void()> on_end = {})
+      : call_(std::move(call)),
+        clock_(clock),
+        on_values_(std::move(on_values)),
+        on_end_(std::move(on_end)) {}
+
   void OnBlock(SampleBlock block) override {
     EXPECT_EQ(call_->ends, 0) << "a block after the end";
     for (int64_t path = 0; path < block.paths; ++path) {
@@ -73,18 +65,19 @@ class SimulatedObserver : public SampleObserver {
       const auto first = block.values.begin() + path * block.steps;
       values.insert(values.end(), first, first + block.steps);
     }
-    call_->on_values(block.paths * block.steps);
+    on_values_(block.paths * block.steps);
   }
-  void OnDone(const absl::Status& status, const SampleSummary& /*summary*/) override {
-    ++call_->ends;
-    call_->status = status;
-    call_->end = clock_->Now();
-    if (call_->on_end) call_->on_end(*call_);
+  void OnDone(const absl::Status& status, const SampleSummary& summary) override {
+    call_->digest = summary.source.context_digest;
+    call_->End(status, clock_->Now());
+    if (on_end_) on_end_();
   }
 
  private:
   const std::shared_ptr<SimulatedCall> call_;
   const Clock* const clock_;
+  const OnValues on_values_;
+  const std::function<void()> on_end_;
 };
 
 }  // namespace chorale::testing

@@ -1,6 +1,6 @@
-// Whether a test runs in a sanitized build.
-#ifndef CHORALE_TESTS_SUPPORT_SANITIZED_H_
-#define CHORALE_TESTS_SUPPORT_SANITIZED_H_
+// Whether this build has sanitizers.
+#ifndef CHORALE_BASE_SANITIZED_H_
+#define CHORALE_BASE_SANITIZED_H_
 
 namespace chorale {
 
@@ -20,4 +20,4 @@ inline constexpr bool kSanitized = false;
 
 }  // namespace chorale
 
-#endif  // CHORALE_TESTS_SUPPORT_SANITIZED_H_
+#endif  // CHORALE_BASE_SANITIZED_H_
