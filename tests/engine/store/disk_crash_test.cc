@@ -251,7 +251,7 @@ bool FailOneCall(const Operation& operation, int64_t nth, int error) {
 
   // As a crash leaves it: a record whose commit failed in its fsync may prove to be durable.
   const TempFolder copy;
-  std::filesystem::copy(folder.path(), copy.path(), std::filesystem::copy_options::recursive);
+  CopyAtOnce(folder.path(), copy.path());
   const std::unique_ptr<ContextStore> opened = Open(copy.path());
   const Contexts found = ReadAll(*opened);
   EXPECT_TRUE(found == after || (found == before && !status.ok())) << status;

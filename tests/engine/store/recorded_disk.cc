@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,8 +23,8 @@ namespace {
 
 // What the functions below do besides calling those of the C library.
 struct Interception {
-  std::mutex mutex;
-  std::string recorded;  // empty: nothing is recorded
+  std::recursive_mutex mutex;  // CopyAtOnce calls the functions below
+  std::string recorded;        // empty: nothing is recorded
   std::vector<DiskCall> calls;
   std::map<ino_t, uint64_t> files;  // the current file of an inode, which the system uses again
   uint64_t next_file = 1;
@@ -282,6 +283,11 @@ BeforeEachCall::~BeforeEachCall() {
   const std::lock_guard lock(State().mutex);
   State().hooked.clear();
   State().hook.reset();
+}
+
+void CopyAtOnce(const std::string& from, const std::string& to) {
+  const std::lock_guard lock(State().mutex);
+  std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);
 }
 
 WithoutSync::WithoutSync() { State().without_sync = true; }

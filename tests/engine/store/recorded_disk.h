@@ -41,6 +41,10 @@ class BeforeEachCall {
   BeforeEachCall& operator=(const BeforeEachCall&) = delete;
 };
 
+// Copies a folder as a crash would leave it: no recorded or hooked kind of call of another thread
+// changes it meanwhile. `to` exists.
+void CopyAtOnce(const std::string& from, const std::string& to);
+
 // While one exists, fsync does nothing, so that tests of many folders are fast.
 class WithoutSync {
  public:
