@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/utf8.h"
 
@@ -72,9 +73,11 @@ PrintableBuffer::int_type PrintableBuffer::overflow(int_type character) {
 }
 
 std::streamsize PrintableBuffer::xsputn(const char* text, std::streamsize count) {
-  pending_.append(text, static_cast<size_t>(count));
-  const size_t line = pending_.rfind('\n');
-  if (line != std::string::npos && !PassOn(line + 1)) return 0;
+  const absl::string_view added(text, static_cast<size_t>(count));
+  const size_t line = added.rfind('\n');  // none in what is pending: that was passed on
+  const size_t lines = line == absl::string_view::npos ? 0 : pending_.size() + line + 1;
+  absl::StrAppend(&pending_, added);
+  if (lines > 0 && !PassOn(lines)) return 0;
   if (pending_.size() < kLongLine) return count;
   return PassOn(pending_.size() - Incomplete(pending_)) ? count : 0;
 }

@@ -16,8 +16,13 @@ constexpr char kClearLine[] = "\r\x1b[K";
 
 }  // namespace
 
-Progress::Progress(std::string unit, int64_t total, Display display)
-    : unit_(std::move(unit)), total_(total), display_(display), next_print_(start_ + kQuietStart) {}
+Progress::Progress(std::string unit, int64_t total, Display display, const Clock* clock)
+    : unit_(std::move(unit)),
+      total_(total),
+      display_(display),
+      clock_(clock),
+      start_(clock->Now()),
+      next_print_(start_ + kQuietStart) {}
 
 Progress::~Progress() {
   if (printed_ && display_ == Display::kTerminal) std::fputs(kClearLine, stderr);
@@ -25,7 +30,7 @@ Progress::~Progress() {
 
 void Progress::Update(int64_t done) {
   if (display_ == Display::kNone) return;
-  const absl::Time now = Clock::Real()->Now();
+  const absl::Time now = clock_->Now();
   if (now < next_print_) return;
   const bool terminal = display_ == Display::kTerminal;
   next_print_ = now + (terminal ? kTerminalPeriod : kLinePeriod);

@@ -16,8 +16,8 @@ class Progress {
  public:
   enum class Display { kNone, kLines, kTerminal };
 
-  // `unit` describes the count, for example "rows uploaded"; `total` > 0.
-  Progress(std::string unit, int64_t total, Display display);
+  // `unit` describes the count, for example "rows uploaded"; `total` > 0. `clock` must outlive it.
+  Progress(std::string unit, int64_t total, Display display, const Clock* clock = Clock::Real());
   // Clears the terminal's line.
   ~Progress();
   Progress(const Progress&) = delete;
@@ -33,7 +33,8 @@ class Progress {
   const std::string unit_;
   const int64_t total_;
   const Display display_;
-  const absl::Time start_ = Clock::Real()->Now();
+  const Clock* const clock_;
+  const absl::Time start_;
   absl::Time next_print_;
   bool printed_ = false;
 };

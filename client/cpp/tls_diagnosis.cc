@@ -22,9 +22,6 @@
 namespace chorale::client {
 namespace {
 
-// For all together, however slowly the server sends.
-constexpr absl::Duration kTimeout = absl::Seconds(2);
-
 // Whether it becomes ready for `events` before the deadline.
 bool WaitFor(int socket, short events, absl::Time deadline) {  // NOLINT(google-runtime-int): poll's
   pollfd waiting = {.fd = socket, .events = events, .revents = 0};
@@ -127,8 +124,9 @@ std::string Describe(long verdict) {  // NOLINT(google-runtime-int): OpenSSL's
 
 }  // namespace
 
-std::string WhyNotTrusted(const std::string& address, const std::string& root_certificates) {
-  const absl::Time deadline = Clock::Real()->Now() + kTimeout;
+std::string WhyNotTrusted(const std::string& address, const std::string& root_certificates,
+                          absl::Duration timeout) {
+  const absl::Time deadline = Clock::Real()->Now() + timeout;
   const FileDescriptor connection = ConnectTo(address, deadline);
   if (!connection.valid()) return "";
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),

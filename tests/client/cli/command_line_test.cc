@@ -389,7 +389,11 @@ TEST_F(CommandLineTest, AServerThatMayWantTlsIsHintedAt) {
   grpc::SslServerCredentialsOptions options;
   options.pem_key_cert_pairs.push_back({own.key, own.certificate});
   const FakeServer tls("127.0.0.1:0", grpc::SslServerCredentials(options));
-  ExpectFailure({"--server", tls.address(), "ls"}, 1, "it may require TLS - use --tls");
+  std::string error;  // the timeout may be too short to try
+  EXPECT_TRUE(Eventually([&] {
+    error = RunProgram({"--server", tls.address(), "--connect-timeout=0.3", "ls"}).err;
+    return error.find("it may require TLS - use --tls") != std::string::npos;
+  })) << error;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/skippable_clock.h"
+
 namespace chorale::client {
 namespace {
 
@@ -24,8 +26,9 @@ TEST(ProgressTest, QuietInTheFirstSecond) {
 TEST(ProgressTest, PrintsAfterThat) {
   ::testing::internal::CaptureStderr();
   {
-    Progress progress("rows", 10, Progress::Display::kLines);
-    absl::SleepFor(absl::Milliseconds(1050));
+    SkippableClock clock;
+    Progress progress("rows", 10, Progress::Display::kLines, &clock);
+    clock.Skip(absl::Milliseconds(1050));
     for (int i = 5; i <= 10; ++i) progress.Update(i);
   }
   const std::string text = ::testing::internal::GetCapturedStderr();

@@ -165,7 +165,11 @@ std::vector<v1::PredictRequest> FakeService::predict_requests() const {
 
 grpc::Status FakeService::Begin(const grpc::ServerContext* server_context) {
   ++call_count_;
-  absl::SleepFor(absl::Milliseconds(delay_ms_.load()));
+  const absl::Time end = absl::Now() + absl::Milliseconds(delay_ms_.load());
+  for (absl::Time now = absl::Now(); now < end && !server_context->IsCancelled();
+       now = absl::Now()) {
+    absl::SleepFor(std::min(end - now, absl::Milliseconds(2)));
+  }
   const auto& metadata = server_context->client_metadata();
   const auto [first, last] = metadata.equal_range("chorale-context");
   std::vector<std::string> ids;

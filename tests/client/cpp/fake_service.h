@@ -54,7 +54,7 @@ class FakeService final : public v1::Chorale::Service {
   // The model's notice and form.
   void set_notice(const std::string& notice);
   void set_form(const std::string& form);
-  // Sets how long every call takes.
+  // Sets how long every call takes, unless the client cancels it.
   void set_delay(absl::Duration delay) { delay_ms_ = absl::ToInt64Milliseconds(delay); }
 
   int call_count() const { return call_count_; }

@@ -288,8 +288,7 @@ TEST_F(ProgramTest, ALogWhoseReaderHangsDoesNotKeepItFromStopping) {
   ASSERT_TRUE(WaitForPortFile(program)) << program.Wait();
   program.Signal(SIGTERM);
   EXPECT_EQ(program.Wait(), 0);
-  close(ends[0]);
-  close(ends[1]);
+  for (const int end : ends) close(end);
 }
 
 TEST_F(ProgramTest, WithoutStandardDescriptorsNoFileTakesTheirPlace) {
@@ -432,6 +431,7 @@ TEST_F(ProgramTest, AConfigurationThatIsSwappedIsReadAgain) {
   ASSERT_TRUE(program.WaitForOutput("error reload_rejected reason=")) << program.Output();
   EXPECT_THAT(program.Output(), HasSubstr("max_paths: \\\"wrong\\\" is not a valid value."));
   write("third", "max_paths: 8\n");
+  program.Signal(SIGHUP);  // at once
   ASSERT_TRUE(program.WaitForOutput("info reloaded changed=max_paths")) << program.Output();
   program.Signal(SIGTERM);
   EXPECT_EQ(program.Wait(), 0);
