@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/store/column_info_json.h"
+#include "engine/store/posix_file.h"
 #include "engine/store/sqlite_statement.h"
 #include "engine/store/sqlite_transaction.h"
 

@@ -1,6 +1,7 @@
 // Opens what a crash leaves after each system call of a store, and after each of a file of keys and
 // values; and makes each of these calls fail.
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <functional>
@@ -227,8 +228,8 @@ bool FailOneCall(const Operation& operation, int64_t nth, int error) {
   const Contexts before = ReadAll(*store);
   Contexts after = before;
   operation.expect(after);
-  int64_t calls = 0;
-  bool is_full = error != EIO;  // what the caller is told
+  std::atomic<int64_t> calls = 0;            // also those of the thread that empties the log
+  std::atomic<bool> is_full = error != EIO;  // what the caller is told
   absl::Status status;
   {
     const BeforeEachCall fail(folder.path(), [&](const std::string& call, const std::string& path) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -280,9 +281,13 @@ BeforeEachCall::BeforeEachCall(const std::string& folder, Function function) {
 }
 
 BeforeEachCall::~BeforeEachCall() {
-  const std::lock_guard lock(State().mutex);
-  State().hooked.clear();
-  State().hook.reset();
+  std::shared_ptr<const Function> hook;
+  {
+    const std::lock_guard lock(State().mutex);
+    State().hooked.clear();
+    hook = std::move(State().hook);
+  }
+  while (hook.use_count() > 1) std::this_thread::yield();
 }
 
 void CopyAtOnce(const std::string& from, const std::string& to) {

@@ -35,7 +35,9 @@ class BeforeEachCall {
   // `call`: "open" (of a new or an emptied file), "write", "fsync", "resize", "rename", "unlink" or
   // "mkdir"; `path` is relative to the folder.
   using Function = std::function<int(const std::string& call, const std::string& path)>;
+  // Several threads may call the function at once.
   BeforeEachCall(const std::string& folder, Function function);
+  // Waits until no thread is in the function.
   ~BeforeEachCall();
   BeforeEachCall(const BeforeEachCall&) = delete;
   BeforeEachCall& operator=(const BeforeEachCall&) = delete;
