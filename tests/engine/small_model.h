@@ -2,7 +2,10 @@
 #ifndef CHORALE_TESTS_ENGINE_SMALL_MODEL_H_
 #define CHORALE_TESTS_ENGINE_SMALL_MODEL_H_
 
+#include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "engine/context/registered_context.h"
 #include "engine/model/model_config.h"
@@ -26,6 +29,22 @@ inline std::shared_ptr<ServedModel> NewServedModel() {
   auto model = std::make_shared<ServedModel>();
   model->info.config = SmallConfig();
   return model;
+}
+
+// A context of so many rows, which take 64 bytes each on a fake backend.
+inline std::shared_ptr<RegisteredContext> NewContext(std::shared_ptr<ServedModel> model,
+                                                     int64_t rows) {
+  auto context = std::make_shared<RegisteredContext>();
+  context->record.rows = rows;
+  context->model = std::move(model);
+  context->resident_bytes = rows * 64;
+  return context;
+}
+
+// Zeros, in the form of the context's data.
+inline ContextData ZerosFor(const RegisteredContext& context) {
+  const int64_t rows = context.record.rows;
+  return {{rows, 1, std::vector<float>(rows)}, std::vector<float>(rows)};
 }
 
 }  // namespace chorale::testing

@@ -18,6 +18,7 @@ namespace {
 using testing::FakeBackendLog;
 using testing::FakeBackendOptions;
 using testing::NewFakeBackend;
+using testing::ZerosFor;
 using Task = ContextCache::FileTask;
 
 struct Counts : public MetricsSink {
@@ -53,16 +54,8 @@ class CacheFilesTest : public ::testing::TestWithParam<Host> {
   }
 
   Context Make(int64_t rows) {
-    auto context = std::make_shared<RegisteredContext>();
-    context->record.rows = rows;
-    context->model = model_;
-    context->resident_bytes = rows * 64;
-    all_.push_back(context);
-    return context;
-  }
-  static ContextData DataOf(const ContextCache::ContextPointer& context) {
-    const int64_t rows = context->record.rows;
-    return {{rows, 1, std::vector<float>(rows)}, std::vector<float>(rows)};
+    all_.push_back(testing::NewContext(model_, rows));
+    return all_.back();
   }
   ContextCache::Pin Acquire(const Context& context) {
     return cache_->Acquire(context, now_).value();
@@ -72,7 +65,7 @@ class CacheFilesTest : public ::testing::TestWithParam<Host> {
   void Compute() {
     for (;;) {
       cache_->PlaceWaiting(now_);
-      for (const auto& context : cache_->TakeReads()) cache_->OnData(context, DataOf(context));
+      for (const auto& context : cache_->TakeReads()) cache_->OnData(context, ZerosFor(*context));
       for (Task& task : cache_->TakeFileTasks(now_)) tasks_.push_back(std::move(task));
       if (cache_->jobs().empty()) return;
       ASSERT_TRUE(backend_->Advance({{cache_->jobs().front().work, 100}}).ok());

@@ -17,6 +17,7 @@ namespace {
 using testing::FakeBackendLog;
 using testing::FakeBackendOptions;
 using testing::NewFakeBackend;
+using testing::ZerosFor;
 
 class ContextCacheTest : public ::testing::Test {
  protected:
@@ -35,22 +36,9 @@ class ContextCacheTest : public ::testing::Test {
     cache_ = std::make_unique<ContextCache>(backend_.get(), &metrics_);
   }
 
-  Context Make(int64_t rows) const {
-    auto context = std::make_shared<RegisteredContext>();
-    context->record.rows = rows;
-    context->model = model_;
-    context->resident_bytes = rows * 64;
-    return context;
-  }
-  static std::unique_ptr<ContextData> DataOf(const ContextCache::ContextPointer& context) {
-    const int64_t rows = context->record.rows;
-    auto data = std::make_unique<ContextData>();
-    data->features = {rows, 1, std::vector<float>(rows)};
-    data->y.resize(rows);
-    return data;
-  }
+  Context Make(int64_t rows) const { return testing::NewContext(model_, rows); }
   ContextCache::Pin Acquire(const Context& context) {
-    context->data = DataOf(context);
+    context->data = std::make_unique<ContextData>(ZerosFor(*context));
     auto pin = cache_->Acquire(context, now_);
     EXPECT_TRUE(pin.ok());
     return *std::move(pin);
@@ -59,8 +47,7 @@ class ContextCacheTest : public ::testing::Test {
   void Settle() {
     for (;;) {
       cache_->PlaceWaiting(now_);
-      for (const auto& context : cache_->TakeReads())
-        cache_->OnData(context, std::move(*DataOf(context)));
+      for (const auto& context : cache_->TakeReads()) cache_->OnData(context, ZerosFor(*context));
       if (cache_->jobs().empty()) return;
       ASSERT_TRUE(backend_->Advance({{cache_->jobs().front().work, 100}}).ok());
       cache_->CollectJobs(now_);
@@ -137,7 +124,7 @@ class TenantRoomTest : public ContextCacheTest {
   }
   // By a call of a tenant that may take four rows.
   ContextCache::Pin AcquireOfFour(const Context& context) {
-    context->data = DataOf(context);
+    context->data = std::make_unique<ContextData>(ZerosFor(*context));
     auto pin = cache_->Acquire(context, now_, kFourRows);
     EXPECT_TRUE(pin.ok()) << pin.status();
     return *std::move(pin);
@@ -317,7 +304,7 @@ TEST_F(ContextCacheTest, ASmallerPoolEndsTheLatestEncodings) {
   EXPECT_TRUE(pin_second.waits_for_room());
   EXPECT_TRUE(pin_reading.waits_for_room());
   EXPECT_EQ(nobodys->state, ContextState::kNotResident);
-  cache_->OnData(reading, std::move(*DataOf(reading)));  // comes too late: it is read again
+  cache_->OnData(reading, ZerosFor(*reading));  // comes too late: it is read again
   EXPECT_TRUE(pin_reading.waits_for_room());
   Settle();
   EXPECT_TRUE(Resident(first));

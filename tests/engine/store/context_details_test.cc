@@ -12,29 +12,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/store/make_record.h"
+#include "tests/engine/store/store_fixture.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {
 
-class ContextDetailsTest : public testing::Test {
- protected:
-  void SetUp() override { Open(); }
-
-  void Open() {
-    store_.reset();
-    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder_.path());
-    ASSERT_TRUE(store.ok()) << store.status();
-    store_ = *std::move(store);
-  }
-
-  absl::Status Put(const std::string& name, const std::string& dataset) {
-    return store_->Put(MakeRecord("t", name, dataset), dataset).status();
-  }
-
-  TempFolder folder_;
-  std::unique_ptr<ContextStore> store_;
-};
+class ContextDetailsTest : public StoreFixture {};
 
 TEST_F(ContextDetailsTest, DetailsCanBeReplaced) {
   ASSERT_TRUE(Put("a", "one").ok());

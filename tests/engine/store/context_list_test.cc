@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/store/make_record.h"
+#include "tests/engine/store/store_fixture.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale {
@@ -24,10 +25,10 @@ using testing::IsEmpty;
 
 absl::Time Day(int day) { return absl::FromUnixSeconds(1'700'000'000) + day * absl::Hours(24); }
 
-class ContextListTest : public testing::Test {
+class ContextListTest : public StoreFixture {
  protected:
   void SetUp() override {
-    Open();
+    StoreFixture::SetUp();
     // name, rows, day of creation; "b" and "c" have equally many rows.
     Add("a", 30, 3, {{"team", "x"}, {"app/kind", "1"}});
     Add("ab", 10, 1, {{"team", "y"}});
@@ -36,13 +37,6 @@ class ContextListTest : public testing::Test {
     ASSERT_TRUE(store_->NoteUses({{"t", "a", Day(10)}, {"t", "c", Day(11)}}).ok());
     ContextRecord strange = MakeRecord("u", "a", "strange");
     ASSERT_TRUE(store_->Put(strange, "strange").ok());
-  }
-
-  void Open() {
-    store_.reset();
-    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder_.path());
-    ASSERT_TRUE(store.ok()) << store.status();
-    store_ = *std::move(store);
   }
 
   void Add(const std::string& name, int64_t rows, int day,
@@ -75,9 +69,6 @@ class ContextListTest : public testing::Test {
   }
 
   std::string Where(ContextCondition condition) { return Names({.conditions = {condition}}); }
-
-  TempFolder folder_;
-  std::unique_ptr<ContextStore> store_;
 };
 
 TEST_F(ContextListTest, Conditions) {

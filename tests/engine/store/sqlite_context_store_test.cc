@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/store/context_store_contract.h"
 #include "tests/engine/store/make_record.h"
+#include "tests/engine/store/store_fixture.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 
@@ -44,26 +45,9 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, ContextStoreContract,
                                                    [] { return std::make_unique<SqlitePlace>(); }}),
                          [](const auto& info) { return info.param.name; });
 
-class SqliteContextStoreTest : public testing::Test {
+class SqliteContextStoreTest : public StoreFixture {
  protected:
-  void SetUp() override { Open(); }
-
-  void Open() {
-    store_.reset();
-    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder_.path());
-    ASSERT_TRUE(store.ok()) << store.status();
-    store_ = *std::move(store);
-  }
-
-  absl::Status Put(const std::string& name, const std::string& dataset,
-                   const std::string& tenant = "t") {
-    return store_->Put(MakeRecord(tenant, name, dataset), dataset).status();
-  }
-
   std::vector<std::string> DatasetFilesOnDisk() { return FilesBelow(folder_ / "datasets"); }
-
-  TempFolder folder_;
-  std::unique_ptr<ContextStore> store_;
 };
 
 // It has the names of contexts and columns.
