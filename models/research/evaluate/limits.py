@@ -22,12 +22,16 @@ ORDERS, ROWS_OF_ORDERS = 12, 256
 Table = tuple[np.ndarray, np.ndarray]
 
 
+def signal(x: np.ndarray) -> np.ndarray:
+    """The function itself, [R, FEATURES or more] -> [R]."""
+    return np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] * x[:, 2] + np.abs(x[:, 3]) - 0.5 * x[:, 4]
+
+
 def draw(seed: int, rows: int, more_columns: int = 0) -> Table:
     """x [rows + TARGETS, FEATURES + more_columns], of which the last ones mean nothing, and y."""
     random = np.random.default_rng(seed)
     x = random.standard_normal((rows + TARGETS, FEATURES + more_columns))
-    signal = np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] * x[:, 2] + np.abs(x[:, 3]) - 0.5 * x[:, 4]
-    return x, signal + NOISE * random.standard_normal(len(x))
+    return x, signal(x) + NOISE * random.standard_normal(len(x))
 
 
 def log_density(predictor: Predictor, rows: int, more_columns: int = 0) -> float:
