@@ -147,7 +147,7 @@ TEST_F(SampleReactorTest, ASlowReaderHoldsBackAcknowledgements) {
     const int64_t now = sample->call->acknowledged();
     const bool still = now == before && now > 0;
     before = now;
-    absl::SleepFor(absl::Milliseconds(200));
+    absl::SleepFor(absl::Milliseconds(100));
     return still;
   }));
   EXPECT_LT(before, kBlocks * kValues / 2) << "the server did not wait for its client";
@@ -179,13 +179,18 @@ TEST_F(SampleReactorTest, AClientThatGoesAwayCancelsTheEnginesCall) {
 }
 
 TEST_F(SampleReactorTest, TheDeadlineCancelsTheEnginesCall) {
-  auto context = NewContext(absl::Seconds(2));
-  Reader reader = stub_->Sample(context.get(), SampleMessage());
-  const std::shared_ptr<FakeSample> sample = engine_->NextSample();
+  std::shared_ptr<FakeSample> sample;
+  // Until the call reaches the engine before its deadline.
+  for (auto timeout = absl::Milliseconds(100); sample == nullptr && timeout < kPatience;
+       timeout *= 2) {
+    auto context = NewContext(timeout);
+    Reader reader = stub_->Sample(context.get(), SampleMessage());
+    sample = engine_->NextSample(timeout);
+    v1::SampleResponse response;
+    EXPECT_FALSE(reader->Read(&response));
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
   ASSERT_NE(sample, nullptr);
-  v1::SampleResponse response;
-  EXPECT_FALSE(reader->Read(&response));
-  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_TRUE(Eventually([&] { return sample->call->cancels() > 0; }));
   EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 0; }));
 }
