@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -22,10 +23,10 @@ namespace chorale {
 namespace {
 
 // In the order of FaultPlace.
-constexpr std::array<absl::string_view, 10> kNames = {
-    "buffer_pool",  "context_pool",      "host_context_pool",  "encode_pool",
-    "context_load", "context_file_read", "context_file_write", "device",
-    "accept",       "reply_memory"};
+constexpr auto kNames = std::to_array<absl::string_view>(
+    {"buffer_pool", "context_pool", "host_context_pool", "encode_pool", "context_load",
+     "context_file_read", "context_file_write", "device", "accept", "reply_memory"});
+static_assert(kNames.size() == static_cast<size_t>(FaultPlace::kReplyMemory) + 1);
 
 struct PlaceFault {
   double probability = 0;
@@ -33,17 +34,24 @@ struct PlaceFault {
 };
 
 absl::Status ParsePlace(absl::string_view text, std::array<PlaceFault, kNames.size()>* places) {
-  absl::Status wrong = absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is not PLACE=PROBABILITY or PLACE=PROBABILITY:DURATION"));
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, absl::ByAnyChar("=:"));
-  if (parts.size() < 2 || parts.size() > 3) return wrong;
-  const auto name = std::find(kNames.begin(), kNames.end(), parts[0]);
+  absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
+      "'", text, "' is not PLACE=PROBABILITY or PLACE=PROBABILITY:DURATION, with a place of ",
+      absl::StrJoin(kNames, ", ")));
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits('=', 1));
+  const auto name = std::find(kNames.begin(), kNames.end(), parts.first);
   if (name == kNames.end()) return wrong;
-  PlaceFault& fault = (*places)[name - kNames.begin()];
-  if (!absl::SimpleAtod(parts[1], &fault.probability)) return wrong;
+  const std::vector<absl::string_view> values = absl::StrSplit(parts.second, ':');
+  PlaceFault fault;
+  if (values.empty() || values.size() > 2) return wrong;
+  if (!absl::SimpleAtod(values[0], &fault.probability)) return wrong;
   if (!(fault.probability >= 0 && fault.probability <= 1)) return wrong;
-  if (parts.size() == 2) return absl::OkStatus();
-  return absl::ParseDuration(parts[2], &fault.delay.emplace()) ? absl::OkStatus() : wrong;
+  if (values.size() == 2) {
+    const bool is_duration = absl::ParseDuration(values[1], &fault.delay.emplace());
+    if (!is_duration || *fault.delay < absl::ZeroDuration()) return wrong;
+  }
+  (*places)[name - kNames.begin()] = fault;
+  return absl::OkStatus();
 }
 
 struct Current {
@@ -58,14 +66,17 @@ Current& TheCurrent() {
 
 }  // namespace
 
+std::atomic<bool> fault_internal::any{false};
+
 void SetFaults(Faults faults) {
   auto next = faults == nullptr ? nullptr : std::make_shared<const Faults>(std::move(faults));
   Current& current = TheCurrent();
   MutexLock lock(&current.mutex);
+  fault_internal::any = next != nullptr;
   current.faults = std::move(next);
 }
 
-bool DecideFault(FaultPlace place) {
+bool fault_internal::Decide(FaultPlace place) {
   std::shared_ptr<const Faults> faults;
   {
     Current& current = TheCurrent();

@@ -18,9 +18,13 @@ class Notification {
     MutexLock lock(&mutex_);
     while (!happened_) changed_.Wait(&mutex_);
   }
+  bool HasBeenNotified() const {
+    MutexLock lock(&mutex_);
+    return happened_;
+  }
 
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   bool happened_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -55,7 +55,7 @@ std::unique_ptr<EncodedContexts> OpenEncodedContexts(const EngineOptions& option
   }
   auto opened = EncodedContexts::Open(options.context_files_folder, options.max_context_file_bytes,
                                       absl::StrCat(backend.kv_format(), ", ", kTransformVersion),
-                                      store, models, {});
+                                      store, models, EncodedContexts::Queues());
   if (opened.ok()) return *std::move(opened);
   spdlog::warn("the server does not keep encoded contexts as files: {}",
                opened.status().ToString());

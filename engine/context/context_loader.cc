@@ -19,6 +19,11 @@ absl::Status NoSuchContext(const std::string& name) {
                    absl::StrCat("no context has the name '", name, "'"));
 }
 
+absl::StatusOr<std::string> ReadDataset(ContextStore* store, const ContextRecord& record) {
+  if (FaultAt(FaultPlace::kContextLoad)) return absl::InternalError("fault");
+  return store->ReadDataset(record.tenant, record.name);
+}
+
 // Returns the season of the context from its record, if this version of the transform wrote it.
 // Searching for the season again takes much longer than the rest of a load.
 std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
@@ -52,7 +57,6 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
   while (true) {
     if (auto known = registry_->Find(tenant, name)) return known;
     registry_->BeginLoad(tenant, name);
-    if (FaultAt(FaultPlace::kContextLoad)) return absl::InternalError("fault");
     absl::StatusOr<ContextRecord> record = store_->Get(tenant, name);
     if (!record.ok()) {
       return absl::IsNotFound(record.status()) ? NoSuchContext(name) : record.status();
@@ -62,7 +66,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     if (model == nullptr) return ModelNotServed(name, record->model);
     RETURN_IF_ERROR(preparation.Check(*record, model->info));
     const LoadingBytes loading(&bytes_, kCopiesOfDataset * record->dataset_bytes);
-    absl::StatusOr<std::string> bytes = store_->ReadDataset(tenant, name);
+    absl::StatusOr<std::string> bytes = ReadDataset(store_, *record);
     absl::StatusOr<ContextRecord> again = store_->Get(tenant, name);
     if (!again.ok() || again->digest != record->digest || again->model != record->model) continue;
     RETURN_IF_ERROR(bytes.status());
@@ -84,14 +88,13 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
 absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& context) {
   const ContextRecord& record = context.record;
   const LoadingBytes loading(&bytes_, kCopiesOfDataset * record.dataset_bytes);
-  absl::StatusOr<std::string> bytes = store_->ReadDataset(record.tenant, record.name);
+  absl::StatusOr<std::string> bytes = ReadDataset(store_, record);
   // Bytes that are read after a deletion may belong to a later registration.
   absl::StatusOr<ContextRecord> now = store_->Get(record.tenant, record.name);
   const bool replaced = now.ok() && (now->digest != record.digest || now->model != record.model);
   // Requests that wait for the data look the context up again.
   if (replaced) context.replaced = true;
   if (context.deleted || replaced) return NoSuchContext(record.name);
-  if (FaultAt(FaultPlace::kContextLoad)) return absl::InternalError("fault");
   RETURN_IF_ERROR(bytes.status());
   ASSIGN_OR_RETURN(Dataset dataset, DecodeDataset(*bytes));
   return MakeContextData(dataset, context.transform);

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "base/fault.h"
 #include "base/sanitized.h"
-#include "base/status_macros.h"
 #include "server/app/check_everything.h"
 #include "server/app/run_server.h"
 #include "server/check_server.h"
@@ -78,8 +78,12 @@ int CheckConfig(const Configuration& configuration, Mistakes mistakes) {
 absl::Status SetFaultsOf(const std::vector<std::string>& environment) {
   for (absl::string_view variable : environment) {
     if (!kSanitized || !absl::ConsumePrefix(&variable, "CHORALE_FAULTS=")) continue;
-    ASSIGN_OR_RETURN(Faults faults, ParseFaults(variable));
-    SetFaults(std::move(faults));
+    absl::StatusOr<Faults> faults = ParseFaults(variable);
+    if (!faults.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("CHORALE_FAULTS: ", faults.status().message()));
+    }
+    SetFaults(*std::move(faults));
   }
   return absl::OkStatus();
 }

@@ -33,7 +33,6 @@ LONGER = {
     'tests/engine/data/feature_transform_test.cc': 496,
     'tests/engine/data/season_test.cc': 532,
     'tests/engine/engine_contexts_test.cc': 410,
-    'tests/engine/fake_backend.cc': 470,
     'tests/engine/store/context_store_contract.cc': 416,
     'tests/models/research/training/prior_test.py': 492,
     'tests/run.sh': 686,

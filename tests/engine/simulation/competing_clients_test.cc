@@ -153,7 +153,8 @@ TEST(CompetingClientsTest, ClientsGetTheirSharesOfTheDevice) {
   for (int i = 0; i < mixes; ++i) {
     const bool decodes_in_step = random.Percent(50);
     const double weight = random.OneOf({1.0, 2.0, 3.0, 8.0});
-    // Four calls of the heavy client are too few to use eight times the device of the other.
+    // The next call of a client arrives during a tick, and runs in the one after it. Four calls of
+    // the heavy client are too few to fill eight of nine parts of all ticks nevertheless.
     const int64_t calls[2] = {random.OneOf({4, 8, 32}), random.OneOf({8, 16, 32})};
     const int64_t paths[2] = {random.OneOf({16, 40}), random.OneOf({16, 40})};
     SCOPED_TRACE(absl::StrCat(i, ": weight ", weight, ", calls ", calls[0], " and ", calls[1],

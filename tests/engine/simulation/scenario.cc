@@ -12,6 +12,8 @@
 #include "base/notification.h"
 #include "engine/session/random_key.h"
 #include "gtest/gtest.h"
+#include "tests/engine/simulation/random_requests.h"
+#include "tests/engine/simulation/scenario_options.h"
 #include "tests/engine/simulation/simulated_call.h"
 #include "tests/engine/simulation/simulated_engine.h"
 #include "tests/support/random.h"
@@ -25,31 +27,7 @@ class Scenario {
  public:
   explicit Scenario(uint64_t seed) : random_(seed) {
     options_.clock = &clock_;
-    options_.max_queued = random_.OneOf({1, 4, 16, 64});
-    options_.max_queue_wait = absl::Seconds(random_.OneOf({1, 5, 30}));
-    options_.max_unacknowledged_values = random_.OneOf({1, 16, 256, 65'536});
-    options_.max_unread = absl::Seconds(random_.OneOf({3, 60}));
-    options_.max_running = random_.OneOf({1, 2, 8, 64});
-    options_.target_tick = absl::Milliseconds(10);
-    options_.max_slices_per_tick = random_.OneOf({1, 4, 16});
-    options_.max_registered_bytes = random_.OneOf({0, 4, 1024}) << 10;
-    backend_.tile_paths = random_.OneOf({1, 4, 32});
-    backend_.density_tiles = random_.OneOf({1, 4});
-    backend_.decodes_in_step = random_.Percent(50);
-    backend_.context_pool_bytes = random_.OneOf({4, 16, 64}) << 10;
-    backend_.buffer_pool_bytes = random_.OneOf({4, 64, 1024}) << 10;
-    backend_.encode_steps = random_.OneOf({1, 3, 50});
-    backend_.host_reaches_contexts = random_.Percent(30);
-    if (!backend_.host_reaches_contexts && random_.Percent(60)) {
-      backend_.host_context_pool_bytes = 8 << 10;
-    }
-    if (random_.Percent(20)) UseFiles();
-    if (random_.Percent(50)) {
-      backend_.encode_pool_bytes = 8 << 10;
-      backend_.encode_bytes_per_row = 64;
-      backend_.rows_bytes_per_row = 64;
-      backend_.predict_bytes_per_row = 64;
-    }
+    if (random_.Percent(50)) UseFiles();
     store_log_.before_read = [this, unreadable = random_.OneOf({0, 0, 20}),
                               replaced = random_.OneOf({0, 5})] {
       store_log_.fail_reads = random_.Percent(unreadable);
@@ -63,12 +41,18 @@ class Scenario {
     const auto up_to = [this](absl::Duration most) {
       return [this, most] { return random_.UpTo(most); };
     };
-    const SimulatedThreads threads = {.loader = up_to(absl::Milliseconds(50)),
-                                      .summary = up_to(absl::Milliseconds(2)),
-                                      .file_reader = up_to(absl::Milliseconds(20)),
-                                      .file_writer = up_to(absl::Milliseconds(200))};
+    const SimulatedThreads threads = {
+        .loader = up_to(absl::Milliseconds(50)),
+        .summary = up_to(absl::Milliseconds(2)),
+        .file_reader = up_to(absl::Milliseconds(20)),
+        .file_writer = up_to(
+            random_.OneOf({absl::Milliseconds(5), absl::Milliseconds(200), absl::Seconds(20)}))};
     engine_.emplace(&clock_, options_, backend_, SimulatedDevice(), threads, &device_log_,
                     &store_log_, &metrics_);
+    requests_.emplace(&random_, &clock_, &*engine_,
+                      RequestLimits{.max_unacknowledged_values =
+                                        options_.max_unacknowledged_values + backend_.tile_paths,
+                                    .pinned_percent = pinned_});
   }
 
   ~Scenario() { SetFaults(nullptr); }
@@ -88,27 +72,30 @@ class Scenario {
     Sometimes(30, [this] { ChangeContext(); });
     Sometimes(30, [this] { ChangeContext(); });
     Sometimes(20, [this] { DeleteExpired(); });
-    Sometimes(20, [this] { ShrinkPools(); });
+    Sometimes(40, [this] { ShrinkPools(); });
     Sometimes(5, [this] {
       device_log_.fail = true;
       failed_ = clock_.Now();
     });
-    Notification drained;
     if (random_.Percent(50)) {
-      clock_.After(kArrivals, [&] {
-        drain_deadline_ = clock_.Now() + random_.OneOf({0, 1, 100}) * absl::Seconds(1);
-        engine_->impl().BeginDrain(drain_deadline_, &drained);
+      clock_.After(random_.Percent(50) ? kArrivals : random_.UpTo(kArrivals), [&] {
+        drain_begin_ = clock_.Now();
+        drain_deadline_ = drain_begin_ + random_.OneOf({0, 1, 100}) * absl::Seconds(1);
+        engine_->impl().BeginDrain(drain_deadline_, &drained_);
       });
     }
     clock_.After(kArrivals, [this] { StopOnceAllHaveEnded(); });
     engine_->Run();
-    CheckEnd();
+    if (!::testing::Test::HasFailure()) CheckEnd();
   }
 
  private:
   static constexpr absl::Duration kArrivals = absl::Seconds(10);
   // How soon an idle loop notices that the device has failed.
   static constexpr absl::Duration kDeviceCheck = absl::Seconds(1);
+
+  // The longest time to find a context, in which it may be replaced.
+  static constexpr absl::Duration kFinding = absl::Milliseconds(200);
 
   struct Context {
     std::string tenant;
@@ -162,8 +149,17 @@ class Scenario {
     engine_->impl().Upkeep();
     for (Context& context : contexts_) {
       const bool gone = !engine_->impl().GetContext(context.tenant, context.name).ok();
-      if (gone && !context.versions.back().empty()) context.versions.emplace_back();
+      if (!gone || context.versions.back().empty()) continue;
+      EXPECT_FALSE(absl::c_any_of(calls_, [&](const auto& call) { return Uses(*call, context); }));
+      context.versions.emplace_back();
     }
+  }
+
+  // Whether values of the latest version are being drawn, by a call that has not ended.
+  static bool Uses(const SimulatedCall& call, const Context& context) {
+    return call.context == context.name && call.first_version + 1 == context.versions.size() &&
+           call.ends == 0 &&
+           absl::c_any_of(call.values, [](const auto& path) { return !path.empty(); });
   }
 
   // For a while, as when the memory of the host runs short.
@@ -174,8 +170,17 @@ class Scenario {
     smaller.buffer /= random_.OneOf({1, 2, 8});
     smaller.registration /= random_.OneOf({1, 2, 8});
     engine_->impl().LimitPools(smaller);
-    clock_.After(random_.UpTo(absl::Seconds(10)),
-                 [this, sizes] { engine_->impl().LimitPools(sizes); });
+    if (backend_.host_reaches_contexts) limits_ = smaller;
+    clock_.After(random_.UpTo(absl::Seconds(10)), [this, sizes] {
+      engine_->impl().LimitPools(sizes);
+      limits_ = sizes;
+    });
+  }
+
+  // A file that is written keeps its context, and a pin a replaced one.
+  bool NothingHoldsContexts() {
+    const EngineStats stats = engine_->impl().Stats();
+    return stats.running + stats.queued == 0 && pinned_ == 0 && !folder_.has_value();
   }
 
   void AddCall() {
@@ -193,7 +198,8 @@ class Scenario {
                            .deadline = call->deadline,
                            .report = [call](const CallReport& report) { call->report = report; }};
     if (random_.Percent(10)) of_call.max_resident_bytes = random_.OneOf({1, 4}) << 10;
-    Send(call, std::move(of_call));
+    requests_->Send(call, std::move(of_call));
+    if (random_.Percent(3)) clock_.After(absl::ZeroDuration(), [this] { ChangeContext(); });
     if (random_.Percent(20)) {
       clock_.After(random_.UpTo(absl::Seconds(random_.OneOf({0, 3}))), [this, call] {
         call->cancelled = std::min(call->cancelled, clock_.Now());
@@ -202,104 +208,11 @@ class Scenario {
     }
   }
 
-  // `size`: returns the number of results, which must be `expected`.
-  template <typename Result>
-  Callback<Result> Answer(const std::shared_ptr<SimulatedCall>& call, int64_t expected,
-                          int64_t (*size)(const Result&)) {
-    return [this, call, expected, size](const absl::StatusOr<Result>& result) {
-      call->End(result.status(), clock_.Now());
-      if (!result.ok()) return;
-      call->digest = result->source.context_digest;
-      EXPECT_EQ(size(*result), expected) << call->what;
-    };
-  }
-
-  // A table of query rows, for a request to the context of the call.
-  template <typename Request>
-  Request RequestOf(const SimulatedCall& call, int64_t query_rows) {
-    Request request;
-    request.context = call.context;
-    request.query_rows = SimulatedEngine::Rows(query_rows);
-    return request;
-  }
-
-  void Send(const std::shared_ptr<SimulatedCall>& call, CallContext of_call) {
-    EngineImpl& engine = engine_->impl();
-    const int64_t query_rows = random_.OneOf({0, 1, 2, 7, 32, 32, 200});
-    const int64_t paths = random_.OneOf({1, 3, 4, 33, 200});
-    switch (random_.Below(6)) {
-      case 0: {
-        call->what = "Warm";
-        const Residency residency =
-            random_.Percent(pinned_) ? Residency::kPinned : Residency::kUntilEvicted;
-        call->handle = engine.Warm(std::move(of_call), {call->context, residency},
-                                   [this, call](const absl::StatusOr<ContextInfo>& info) {
-                                     call->End(info.status(), clock_.Now());
-                                     if (info.ok()) call->digest = info->record.digest;
-                                   });
-        return;
-      }
-      case 1: {
-        call->what = absl::StrCat("Predict of ", query_rows * paths);
-        auto request = RequestOf<PredictRequest>(*call, query_rows * paths);
-        request.want_mixtures = random_.Percent(30);
-        request.quantiles.resize(random_.Below(3), 0.5);
-        call->handle = engine.Predict(
-            std::move(of_call), std::move(request),
-            Answer<PredictResult>(call, query_rows * paths,
-                                  [](const auto& result) { return std::ssize(result.mean); }));
-        return;
-      }
-      case 2: {
-        call->what = absl::StrCat("LogDensity of ", paths, " times ", query_rows);
-        auto request = RequestOf<LogDensityRequest>(*call, query_rows);
-        request.beyond_buffer = BeyondBuffer::kWrap;
-        request.vectors = paths;
-        request.y.resize(paths * query_rows);
-        request.seed = 1;
-        if (random_.Percent(30)) request.random_orders = 3;
-        call->handle = engine.LogDensity(
-            std::move(of_call), std::move(request),
-            Answer<LogDensityResult>(
-                call, paths, [](const auto& result) { return std::ssize(result.log_density); }));
-        return;
-      }
-      default:
-        SendSample(call, std::move(of_call), query_rows, paths);
-    }
-  }
-
-  void SendSample(const std::shared_ptr<SimulatedCall>& call, CallContext of_call,
-                  int64_t query_rows, int64_t paths) {
-    call->what = absl::StrCat("Sample of ", paths, " times ", query_rows);
-    call->query_rows = query_rows;
-    call->values.resize(paths);
-    auto request = RequestOf<SampleRequest>(*call, query_rows);
-    request.snapping = Snapping::kOff;
-    request.beyond_buffer = BeyondBuffer::kWrap;
-    request.want_log_densities = random_.Percent(30);
-    request.paths = paths;
-    request.seed = call->seed = random_.Below(1000);
-    const absl::Duration reading = absl::Milliseconds(random_.OneOf({0, 1, 200}));
-    const int64_t read_at_most = random_.Percent(10) ? random_.Below(100) : paths * query_rows;
-    auto read = [this, weak = std::weak_ptr(call), reading, read_at_most,
-                 read = int64_t{0}](int64_t values) mutable {
-      values = std::min(values, read_at_most - read);
-      read += values;
-      if (values == 0) return;
-      clock_.After(reading, [weak, values] {
-        if (const auto reader = weak.lock()) reader->handle->Acknowledge(values);
-      });
-    };
-    call->handle =
-        engine_->impl().Sample(std::move(of_call), std::move(request),
-                               std::make_shared<SimulatedObserver>(call, &clock_, std::move(read)));
-  }
-
   void StopOnceAllHaveEnded() {
     const bool all_ended =
         std::all_of(calls_.begin(), calls_.end(), [](const auto& call) { return call->ends > 0; });
     if (all_ended || clock_.Now() > begin_ + kLongest) {
+      if (NothingHoldsContexts()) CheckResidents();
       open_at_stop_ = !all_ended;
       engine_->Stop();
     } else {
@@ -307,15 +220,36 @@ class Scenario {
     }
   }
 
+  // Contexts that were replaced or deleted hold no memory.
+  void CheckResidents() {
+    int64_t resident_bytes = 0;
+    for (const Context& context : contexts_) {
+      const absl::StatusOr<ContextInfo> info =
+          engine_->impl().GetContext(context.tenant, context.name);
+      if (info.ok() && info->state != ContextState::kNotResident) {
+        resident_bytes += info->resident_bytes;
+      }
+    }
+    EXPECT_EQ(engine_->impl().Stats().resident_bytes, resident_bytes);
+  }
+
   void CheckTick() {
+    // A failure is described best by what was wrong first.
+    if (::testing::Test::HasFailure()) return engine_->Stop();
     const EngineStats stats = engine_->impl().Stats();
     EXPECT_LE(stats.running, options_.max_running);
     EXPECT_LE(stats.queued, options_.max_queued);
     EXPECT_LE(stats.buffer_bytes, backend_.buffer_pool_bytes);
-    EXPECT_LE(stats.resident_bytes, backend_.context_pool_bytes);
+    EXPECT_LE(stats.resident_bytes, std::max(limits_.context, stats.contexts.pinned_bytes));
     EXPECT_LE(stats.encode_bytes, backend_.encode_pool_bytes);
     EXPECT_LE(stats.registration_bytes, options_.max_registered_bytes);
     EXPECT_TRUE(stats.running > 0 || stats.buffer_bytes == 0);
+    // While nothing is leased, one call may exceed the limit.
+    const int64_t released = device_log_.released_buffer_bytes;
+    EXPECT_TRUE(released != released_ || buffer_bytes_ == 0 ||
+                stats.buffer_bytes <= std::max(limits_.buffer, buffer_bytes_));
+    released_ = released;
+    buffer_bytes_ = stats.buffer_bytes;
     const auto open = absl::c_count_if(calls_, [](const auto& call) { return call->ends == 0; });
     EXPECT_GE(stats.running + stats.queued, open) << "neither runs nor has a slot of the queue";
     // The engine itself warms a context again that was pinned when another replaced it.
@@ -324,6 +258,7 @@ class Scenario {
 
   void CheckEnd() {
     EXPECT_FALSE(open_at_stop_) << "calls were open after " << kLongest;
+    EXPECT_EQ(drained_.HasBeenNotified(), drain_begin_ < absl::InfiniteFuture());
     for (const auto& call : calls_) CheckCall(*call);
     const EngineStats stats = engine_->impl().Stats();
     EXPECT_EQ(stats.running, 0);
@@ -331,6 +266,12 @@ class Scenario {
     EXPECT_EQ(stats.buffer_bytes, 0);
     EXPECT_EQ(stats.encode_bytes, 0);
     EXPECT_EQ(stats.resident_bytes, 0) << "the cache was cleared";
+    EXPECT_EQ(stats.contexts.host_bytes, 0) << "the cache was cleared";
+    if (!folder_.has_value()) return;
+    const auto exist = absl::c_count_if(contexts_, [this](const Context& context) {
+      return engine_->impl().GetContext(context.tenant, context.name).ok();
+    });
+    EXPECT_LE(std::ssize(FilesBelow(folder_->path())), exist);
   }
 
   void CheckCall(const SimulatedCall& call) {
@@ -344,7 +285,13 @@ class Scenario {
     EXPECT_LE(call.end, std::max(call.cancelled, call.arrival) + slack);
     EXPECT_LE(call.end, std::max(failed_, call.arrival) + kDeviceCheck + slack);
     EXPECT_LE(call.end, std::max(drain_deadline_, call.arrival) + slack);
-    EXPECT_LE(call.report.queued, options_.max_queue_wait + slack);
+    EXPECT_TRUE(call.arrival <= drain_begin_ || !call.status.ok()) << "the engine drained";
+    // Of a call that has started, the time in the queue includes that of finding its context.
+    const absl::Duration finding = call.status.ok() ? kFinding : absl::ZeroDuration();
+    EXPECT_LE(call.report.queued, options_.max_queue_wait + finding + slack);
+    if (call.outstanding >= options_.max_unacknowledged_values) {
+      EXPECT_LE(call.end, call.progressed + options_.max_unread + 2 * slack) << "it is not read";
+    }
     CheckVersion(call);
     if (call.status.ok() && !call.values.empty()) CheckValues(call);
   }
@@ -376,8 +323,8 @@ class Scenario {
   Random random_;
   VirtualClock clock_;
   const absl::Time begin_ = clock_.Now();
-  EngineOptions options_;
-  FakeBackendOptions backend_;
+  EngineOptions options_ = RandomEngineOptions(&random_);
+  FakeBackendOptions backend_ = RandomBackendOptions(&random_);
   FakeBackendLog device_log_;
   FakeStoreLog store_log_;
   std::optional<TempFolder> folder_;  // of files
@@ -385,10 +332,17 @@ class Scenario {
   std::vector<ClientShare> shares_;
   std::vector<std::shared_ptr<SimulatedCall>> calls_;
   std::optional<SimulatedEngine> engine_;
+  std::optional<RandomRequests> requests_;
   std::vector<Context> contexts_;
   absl::Time failed_ = absl::InfiniteFuture();
+  absl::Time drain_begin_ = absl::InfiniteFuture();
   absl::Time drain_deadline_ = absl::InfiniteFuture();
+  Notification drained_;
   bool open_at_stop_ = false;
+  PoolSizes limits_ = {.context = backend_.context_pool_bytes,
+                       .buffer = backend_.buffer_pool_bytes};
+  int64_t buffer_bytes_ = 0;                    // at the last tick
+  int64_t released_ = 0;                        // bytes of the buffer pool, until the last tick
   int64_t pinned_ = random_.OneOf({0, 0, 10});  // percentage of contexts that Warm pins
 };
 

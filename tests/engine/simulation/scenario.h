@@ -8,16 +8,19 @@ namespace chorale::testing {
 
 // Runs clients, contexts and calls of every kind that follow from `seed`: cancellations, deadlines,
 // readers that are slow or stop, contexts that are replaced, deleted, expired, kept in files or
-// unreadable, pools that shrink, a device that fails, a drain; in builds that have them, also the
-// faults of base/fault.h. Checks, with the macros of GoogleTest, that
+// unreadable, pools that shrink, a device that fails, a drain, and the faults of base/fault.h.
+// Checks, with the macros of GoogleTest, that
 //   - every call ends once, and at once after its deadline, its cancellation, its displacement from
 //     the queue, the failure of the device, or the deadline of the drain
 //   - no call is queued for longer than max_queue_wait
 //   - the version of a context that answers is the latest when the call arrived, or a later one
-//   - a Sample delivers each value once, in order, and the values that follow from its seed; other
-//     results have the shapes of their requests
+//   - a Sample delivers each value once, in order, and the values and densities that follow from
+//     its seed; other results are those of the fake backend
 //   - in every tick, no more runs, waits and is held than the limits allow, and each open call
 //     either runs or has a slot of the queue
+//   - no work has memory that other work writes, or that was given back (UsedRanges)
+//   - expired contexts are kept while calls use them; contexts that were deleted or replaced hold
+//     no memory and have no files
 //   - at the end, all memory of the pools is given back, and nothing runs or waits
 void RunScenario(uint64_t seed);
 

@@ -15,6 +15,7 @@
 #include "engine/api/call.h"
 #include "engine/api/call_report.h"
 #include "gtest/gtest.h"
+#include "tests/engine/fake_backend.h"
 
 namespace chorale::testing {
 
@@ -31,11 +32,15 @@ struct SimulatedCall {
   absl::Status status;
   CallReport report;
   std::string digest;  // of the context that answered
+  int64_t query_rows = 0;
+  int64_t paths = 0;  // or vectors
 
   // Of a Sample.
-  int64_t query_rows = 0;
   uint64_t seed = 0;
+  bool want_log_densities = false;
   std::vector<std::vector<double>> values;  // [path][step], in the order of their arrival
+  int64_t outstanding = 0;                  // values that are not acknowledged
+  absl::Time progressed;                    // when values arrived, or were acknowledged
 
   void End(const absl::Status& ended, absl::Time now) {
     ++ends;
@@ -65,6 +70,7 @@ class SimulatedObserver : public SampleObserver {
       const auto first = block.values.begin() + path * block.steps;
       values.insert(values.end(), first, first + block.steps);
     }
+    if (call_->want_log_densities) CheckLogDensities(block);
     on_values_(block.paths * block.steps);
   }
   void OnDone(const absl::Status& status, const SampleSummary& summary) override {
@@ -74,6 +80,15 @@ class SimulatedObserver : public SampleObserver {
   }
 
  private:
+  static void CheckLogDensities(const SampleBlock& block) {
+    ASSERT_EQ(block.log_densities.size(), block.values.size());
+    for (int64_t i = 0; i < block.paths * block.steps; ++i) {
+      const int64_t step = block.first_step + i % block.steps;
+      ASSERT_EQ(block.log_densities[i],
+                FakeLogDensity(static_cast<float>(block.values[i]), step, step));
+    }
+  }
+
   const std::shared_ptr<SimulatedCall> call_;
   const Clock* const clock_;
   const OnValues on_values_;

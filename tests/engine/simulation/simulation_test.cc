@@ -1,10 +1,18 @@
 // The engine in virtual time: what must hold whatever happens.
 //
-// CHORALE_SIMULATION_SEED=N runs the scenario of one seed alone.
+// CHORALE_SIMULATION_SEED=N runs the scenario of one seed alone, in each of the tests.
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/sanitized.h"
 #include "gtest/gtest.h"
 #include "spdlog/spdlog.h"
@@ -19,17 +27,31 @@ int64_t Scenarios() {
   return FullLength() ? 10'000 : 200;
 }
 
+// What names the scenario that runs, for a program that is aborted.
+std::array<char, 64> running;
+
+extern "C" void SayWhichRuns(int /*signal*/) {
+  // What fails is not worth another word.
+  [[maybe_unused]] const auto written =
+      write(STDERR_FILENO, running.data(), std::strlen(running.data()));
+}
+
 // In ten parts, which can run in parallel.
 class ScenariosTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(ScenariosTest, HoldWhateverHappens) {
   spdlog::set_level(spdlog::level::off);
-  const char* const one = std::getenv("CHORALE_SIMULATION_SEED");
-  if (one != nullptr && GetParam() > 0) GTEST_SKIP() << "CHORALE_SIMULATION_SEED is set";
-  const int64_t scenarios = one != nullptr ? 1 : Scenarios() / 10;
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : GetParam() * scenarios;
+  signal(SIGABRT, SayWhichRuns);
+  int64_t scenarios = Scenarios() / 10;
+  uint64_t first = GetParam() * scenarios;
+  if (const char* const one = std::getenv("CHORALE_SIMULATION_SEED"); one != nullptr) {
+    ASSERT_TRUE(absl::SimpleAtoi(one, &first)) << "CHORALE_SIMULATION_SEED is not a number";
+    scenarios = 1;
+  }
   for (int64_t i = 0; i < scenarios && !HasFailure(); ++i) {
-    SCOPED_TRACE(absl::StrCat("CHORALE_SIMULATION_SEED=", first + i));
+    const std::string name = absl::StrCat("CHORALE_SIMULATION_SEED=", first + i);
+    SCOPED_TRACE(name);
+    absl::SNPrintF(running.data(), running.size(), "%s\n", name);
     RunScenario(first + i);
   }
 }

@@ -1,13 +1,13 @@
 // Opens what a crash leaves after each system call of a store, and after each of a file of keys and
 // values; and makes each of these calls fail.
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +29,12 @@ namespace {
 
 constexpr char kTenant[] = "t";
 
+// A file of keys and values.
+constexpr int64_t kKvBytes = 5 << 20;
+const EncodedContextId kId = {"tenant", "a", "digest", 1, "model", "m", "format", kKvBytes};
+
+ContextFiles::Found KeepAll(const EncodedContextId&) { return ContextFiles::Found::kKeep; }
+
 struct Stored {
   std::string dataset;
   std::string description;
@@ -36,8 +42,11 @@ struct Stored {
 };
 using Contexts = std::map<std::string, Stored>;  // by name
 
+// The store is below a recorded folder, which is on the disk from the beginning.
+std::string StoreIn(const std::string& folder) { return absl::StrCat(folder, "/data/store"); }
+
 std::unique_ptr<ContextStore> Open(const std::string& folder) {
-  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(StoreIn(folder));
   if (!store.ok()) {
     ADD_FAILURE() << store.status();
     return nullptr;
@@ -45,7 +54,7 @@ std::unique_ptr<ContextStore> Open(const std::string& folder) {
   return *std::move(store);
 }
 
-// A dataset that takes several pages of the database's log into account, and more than one write.
+// A dataset that takes more than one write.
 std::string Dataset(const std::string& content) {
   std::string dataset = content;
   while (dataset.size() < 10'000) dataset += content;
@@ -83,10 +92,14 @@ Contexts ReadAll(ContextStore& store) {
   return contexts;
 }
 
-int64_t DifferentDatasets(const Contexts& contexts) {
+size_t FilesOfDatasets(const std::string& folder) {
+  return FilesBelow(StoreIn(folder) + "/datasets").size();
+}
+
+size_t DifferentDatasets(const Contexts& contexts) {
   std::map<std::string, int> datasets;
   for (const auto& [name, stored] : contexts) ++datasets[stored.dataset];
-  return std::ssize(datasets);
+  return datasets.size();
 }
 
 // A change that a store acknowledged.
@@ -119,8 +132,8 @@ class RecordedStore {
     Delete("second");
     Delete("first");
     Do("empty the log", [&] {
-      EXPECT_TRUE(
-          Eventually([&] { return std::filesystem::file_size(folder_ / "contexts.db-wal") == 0; }));
+      EXPECT_TRUE(Eventually(
+          [&] { return std::filesystem::file_size(folder_ / "data/store/contexts.db-wal") == 0; }));
     });
     PutNew("last", Dataset("four"));
     Do("close", [&] { EXPECT_TRUE(store_->Close().ok()); });
@@ -128,6 +141,7 @@ class RecordedStore {
 
   const std::vector<Change>& changes() const { return changes_; }
   std::vector<DiskCall> calls() const { return recording_.calls(); }
+  const std::string& folder() const { return folder_.path(); }
 
  private:
   void Do(const std::string& what, const std::function<void()>& change) {
@@ -162,7 +176,7 @@ void CheckStore(const DiskImage& image, const Contexts& acknowledged, const Cont
   ASSERT_NE(store, nullptr);
   const Contexts found = ReadAll(*store);
   EXPECT_TRUE(found == acknowledged || found == under_way);
-  EXPECT_EQ(FilesBelow(folder / "datasets").size(), DifferentDatasets(found));
+  EXPECT_EQ(FilesOfDatasets(folder.path()), DifferentDatasets(found));
   const std::string dataset = Dataset("later");
   EXPECT_TRUE(Put(*store, "later", dataset).ok());
   EXPECT_EQ(store->ReadDataset(kTenant, "later").value_or(""), dataset);
@@ -195,8 +209,28 @@ TEST(DiskCrashTest, AStoreKeepsWhatItAcknowledged) {
       ++images;
     }
   }
+  EXPECT_TRUE(disk.After(Crash::kOfTheProcess) == ReadImage(recorded.folder()))
+      << "not all changes of the folder were recorded";
   RecordProperty("calls", std::to_string(calls.size()));
   RecordProperty("images", std::to_string(images));
+}
+
+TEST(DiskCrashTest, AWriteThatIsNotWholeIsContinued) {
+  spdlog::set_level(spdlog::level::off);
+  const TempFolder folder;
+  const KvFrom kv(std::vector<char>(kKvBytes, 'x'));
+  ContextFiles files(folder / "kv", 1 << 30);
+  {
+    const ShortWrites short_writes;
+    const std::unique_ptr<ContextStore> store = Open(folder.path());
+    EXPECT_TRUE(Put(*store, "a", Dataset("one")).ok());
+    ASSERT_TRUE(files.Open(KeepAll).ok());
+    EXPECT_TRUE(files.Write(kId, "state", kv, [] { return false; }).ok());
+  }
+  EXPECT_TRUE(ReadAll(*Open(folder.path())) == Contexts({{"a", StoredAs("a", Dataset("one"))}}));
+  std::vector<char> read(kKvBytes);
+  EXPECT_TRUE(files.Read(kId, absl::MakeSpan(read)).ok());
+  EXPECT_TRUE(read == std::vector<char>(kKvBytes, 'x'));
 }
 
 // A change of a store that has the contexts "kept" and "old".
@@ -228,14 +262,15 @@ bool FailOneCall(const Operation& operation, int64_t nth, int error) {
   const Contexts before = ReadAll(*store);
   Contexts after = before;
   operation.expect(after);
-  std::atomic<int64_t> calls = 0;            // also those of the thread that empties the log
-  std::atomic<bool> is_full = error != EIO;  // what the caller is told
+  int64_t calls = 0;            // without those of the thread that empties the log
+  bool is_full = error != EIO;  // what the caller is told
   absl::Status status;
   {
+    const std::thread::id caller = std::this_thread::get_id();
     const BeforeEachCall fail(folder.path(), [&](const std::string& call, const std::string& path) {
-      if (calls++ != nth) return 0;
+      if (std::this_thread::get_id() != caller || calls++ != nth) return 0;
       // Whether what SQLite could not sync is durable is open.
-      if (path.find("contexts.db") == 0 && call == "fsync") is_full = false;
+      if (path.find("data/store/contexts.db") == 0 && call == "fsync") is_full = false;
       return error;
     });
     status = operation.run(*store);
@@ -247,7 +282,7 @@ bool FailOneCall(const Operation& operation, int64_t nth, int error) {
   }
   EXPECT_TRUE(ReadAll(*store) == (status.ok() ? after : before)) << status;
   if (!status.ok() && is_full) {
-    EXPECT_EQ(FilesBelow(folder / "datasets").size(), DifferentDatasets(before));
+    EXPECT_EQ(FilesOfDatasets(folder.path()), DifferentDatasets(before));
   }
 
   // As a crash leaves it: a record whose commit failed in its fsync may prove to be durable.
@@ -256,7 +291,7 @@ bool FailOneCall(const Operation& operation, int64_t nth, int error) {
   const std::unique_ptr<ContextStore> opened = Open(copy.path());
   const Contexts found = ReadAll(*opened);
   EXPECT_TRUE(found == after || (found == before && !status.ok())) << status;
-  EXPECT_EQ(FilesBelow(copy / "datasets").size(), DifferentDatasets(found));
+  EXPECT_EQ(FilesOfDatasets(copy.path()), DifferentDatasets(found));
   EXPECT_TRUE(found == after || operation.run(*opened).ok());
   EXPECT_TRUE(ReadAll(*opened) == after);
   return calls > nth;
@@ -277,11 +312,6 @@ TEST(DiskCrashTest, ACallThatFailsChangesNothingElse) {
 }
 
 // ---- Files of keys and values ----------------------------------------------------------------
-
-constexpr int64_t kKvBytes = 5 << 20;
-const EncodedContextId kId = {"tenant", "a", "digest", 1, "model", "m", "format", kKvBytes};
-
-ContextFiles::Found KeepAll(const EncodedContextId&) { return ContextFiles::Found::kKeep; }
 
 TEST(DiskCrashTest, AFileOfKeysAndValuesIsWholeOrNotThere) {
   spdlog::set_level(spdlog::level::off);

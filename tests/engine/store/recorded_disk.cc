@@ -32,6 +32,7 @@ struct Interception {
   std::string hooked;  // empty: no hook
   std::shared_ptr<const BeforeEachCall::Function> hook;
   std::atomic<bool> without_sync{false};
+  std::atomic<bool> short_writes{false};
 };
 
 Interception& State() {
@@ -100,6 +101,9 @@ Function* Original(const char* name) {
 
 void Add(DiskCall call) { State().calls.push_back(std::move(call)); }
 
+// Whether a call of open has a third argument. O_TMPFILE includes the bit of O_DIRECTORY.
+bool HasMode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
+
 int Open(const char* path, int flags, mode_t mode) {
   static auto* const original = Original<int(const char*, int, ...)>("open64");
   if ((flags & (O_CREAT | O_TRUNC)) == 0) return original(path, flags, mode);
@@ -121,6 +125,7 @@ int Open(const char* path, int flags, mode_t mode) {
 ssize_t Write(int descriptor, const void* bytes, size_t size, std::optional<off64_t> at) {
   static auto* const write = Original<ssize_t(int, const void*, size_t)>("write");
   static auto* const pwrite = Original<ssize_t(int, const void*, size_t, off64_t)>("pwrite64");
+  if (State().short_writes && size > 1) size /= 2;
   // Pipes have no offset.
   const off64_t offset = at.has_value() ? *at : lseek64(descriptor, 0, SEEK_CUR);
   const auto call = [&] {
@@ -164,7 +169,7 @@ extern "C" {
 int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  const mode_t mode = chorale::HasMode(flags) ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   return chorale::Open(path, flags, mode);
 }
@@ -172,7 +177,7 @@ int open(const char* path, int flags, ...) {
 int open64(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  const mode_t mode = chorale::HasMode(flags) ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   return chorale::Open(path, flags, mode);
 }
@@ -223,9 +228,12 @@ int rename(const char* from, const char* to) noexcept {
   return chorale::Intercept(
       "rename", from, [&] { return original(from, to); },
       [&](const std::string& relative, int) {
-        chorale::Add({.kind = chorale::DiskCall::Kind::kRename,
-                      .path = relative,
-                      .to = *chorale::Below(to, chorale::State().recorded)});
+        const auto target = chorale::Below(to, chorale::State().recorded);
+        if (!target.has_value()) {  // it leaves the folder
+          chorale::Add({.kind = chorale::DiskCall::Kind::kUnlink, .path = relative});
+          return;
+        }
+        chorale::Add({.kind = chorale::DiskCall::Kind::kRename, .path = relative, .to = *target});
       });
 }
 
@@ -294,6 +302,9 @@ void CopyAtOnce(const std::string& from, const std::string& to) {
   const std::lock_guard lock(State().mutex);
   std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);
 }
+
+ShortWrites::ShortWrites() { State().short_writes = true; }
+ShortWrites::~ShortWrites() { State().short_writes = false; }
 
 WithoutSync::WithoutSync() { State().without_sync = true; }
 WithoutSync::~WithoutSync() { State().without_sync = false; }

@@ -47,6 +47,15 @@ class BeforeEachCall {
 // changes it meanwhile. `to` exists.
 void CopyAtOnce(const std::string& from, const std::string& to);
 
+// While one exists, a write of two bytes or more writes half of them.
+class ShortWrites {
+ public:
+  ShortWrites();
+  ~ShortWrites();
+  ShortWrites(const ShortWrites&) = delete;
+  ShortWrites& operator=(const ShortWrites&) = delete;
+};
+
 // While one exists, fsync does nothing, so that tests of many folders are fast.
 class WithoutSync {
  public:

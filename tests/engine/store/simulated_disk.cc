@@ -134,4 +134,17 @@ void WriteImage(const DiskImage& image, const std::string& folder) {
   }
 }
 
+DiskImage ReadImage(const std::string& folder) {
+  DiskImage image;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::string path = entry.path().lexically_relative(folder).string();
+    if (entry.is_directory()) {
+      image[path + "/"] = "";
+    } else {
+      image[path] = ReadFile(entry.path().string());
+    }
+  }
+  return image;
+}
+
 }  // namespace chorale

@@ -23,7 +23,7 @@ struct DiskCall {
   std::string ToString() const;
 };
 
-// What a crash leaves of that which was not synced. POSIX guarantees nothing of it: names and
+// What a crash leaves of what was not synced. POSIX guarantees nothing of it: names and
 // contents become durable independently, and writes in any order.
 enum class Crash {
   kOfTheProcess,     // everything
@@ -61,6 +61,8 @@ class SimulatedDisk {
 
 // Writes an image below `folder`, which must be empty.
 void WriteImage(const DiskImage& image, const std::string& folder);
+// The image of `folder`.
+DiskImage ReadImage(const std::string& folder);
 
 }  // namespace chorale
 
