@@ -88,6 +88,17 @@ CLI::Validator SecondsBetween(double least, double most) {
       "");
 }
 
+void AddLocalRowsOption(CLI::App* command, int64_t* local_rows) {
+  command
+      ->add_option(
+          "--local-rows", *local_rows,
+          "Use only L rows of the context, those nearest to the rows of the call; they are "
+          "encoded for each call. 0: use all rows")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("L")
+      ->capture_default_str();
+}
+
 void AddNoSnapFlag(CLI::App* command, bool* no_snap) {
   command->add_flag(
       "--no-snap", *no_snap,

@@ -66,6 +66,9 @@ CLI::Option* AddSeedOption(CLI::App* command, std::optional<uint64_t>* seed,
 // Validates an option in seconds: a number from `least` to `most`, and not NaN.
 CLI::Validator SecondsBetween(double least, double most);
 
+// Adds --local-rows.
+void AddLocalRowsOption(CLI::App* command, int64_t* local_rows);
+
 // Adds --no-snap, for commands that write draws or quantiles.
 void AddNoSnapFlag(CLI::App* command, bool* no_snap);
 

@@ -18,6 +18,7 @@ struct LogDensityArguments {
   bool terms = false;
   bool cdfs = false;
   bool wrap = false;
+  int64_t local_rows = 0;
 };
 
 // B vectors of values, each with the name of its column.
@@ -81,6 +82,7 @@ LogDensityOptions ToOptions(const LogDensityArguments& arguments) {
   if (arguments.terms) options.terms = LogDensityOptions::Terms::kInclude;
   if (arguments.cdfs) options.cdfs = LogDensityOptions::Cdfs::kInclude;
   if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
+  options.local_rows = arguments.local_rows;
   return options;
 }
 
@@ -178,6 +180,7 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
   command->add_flag(
       "--wrap", arguments->wrap,
       "Allow more rows than the model was trained for (buffer_size in 'chorale models')");
+  AddLocalRowsOption(command, &arguments->local_rows);
   command->footer(
       "Writes a line for each vector: the natural logarithm of its joint density, in the target's\n"
       "units, and, with several orders, its standard error.\n\n"

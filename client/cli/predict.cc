@@ -16,6 +16,7 @@ struct PredictArguments {
   std::vector<double> quantiles;
   bool mixture = false;
   bool no_snap = false;
+  int64_t local_rows = 0;
 };
 
 // Returns "q" and the shortest decimal that parses to this probability, so that names are distinct.
@@ -76,6 +77,7 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
   options.quantiles = arguments.quantiles;
   if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
   if (arguments.no_snap) options.snapping = Snapping::kOff;
+  options.local_rows = arguments.local_rows;
   options.expected_source = SourceOf(rows.context);
   int64_t predicted = 0;
   options.on_progress = [&progress, &predicted](int64_t done) {
@@ -113,6 +115,7 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
   command->add_flag("--mixture", arguments->mixture,
                     "Also write the Gaussian mixture of each prediction");
   AddNoSnapFlag(command, &arguments->no_snap);
+  AddLocalRowsOption(command, &arguments->local_rows);
   command->footer(
       "Writes a line for each row: its number, from 0; the mean and the standard deviation in the\n"
       "target's units; and the quantiles. The number of rows is not limited.\n\n"

@@ -23,6 +23,7 @@ struct SampleArguments {
   bool log_density = false;
   bool wrap = false;
   bool no_snap = false;
+  int64_t local_rows = 0;
   bool summary = false;
   bool validate_only = false;
 };
@@ -35,6 +36,7 @@ SampleOptions ToOptions(const SampleArguments& arguments) {
   if (arguments.log_density) options.step_densities = StepDensities::kInclude;
   if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
   if (arguments.no_snap) options.snapping = Snapping::kOff;
+  options.local_rows = arguments.local_rows;
   return options;
 }
 
@@ -157,6 +159,7 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       "--wrap", arguments->wrap,
       "Allow more rows than the model was trained for (buffer_size in 'chorale models')");
   AddNoSnapFlag(command, &arguments->no_snap);
+  AddLocalRowsOption(command, &arguments->local_rows);
   command->add_flag(
       "--summary", arguments->summary,
       "Write a summary instead of the samples: statistics of each row, and joint statistics. If "

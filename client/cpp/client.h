@@ -106,6 +106,9 @@ enum class BeyondBuffer { kRefuse, kWrap };
 // values (v1::Snapping).
 enum class Snapping { kOn, kOff };
 
+// `local_rows` in the options of Predict, Sample and LogDensity: the number of rows of the context
+// that the call uses, those nearest to its rows (v1::PredictRequest.local_row_count); 0: all.
+
 // `expected_source` in the options of Predict, Sample and LogDensity has the digests that the
 // context and its model must have; empty digests are not compared. If a digest differs, the call
 // fails with FailedPrecondition and the reason SOURCE_CHANGED (see ErrorReason). If a call makes
@@ -115,6 +118,8 @@ struct PredictOptions {
   std::vector<double> quantiles = {};  // [Q]: probabilities, each strictly between 0 and 1
   enum class Mixture { kOmit, kInclude } mixture = Mixture::kOmit;
   Snapping snapping = Snapping::kOn;  // of the quantiles
+  // Not 0: each request has at most 1/32 as many rows.
+  int64_t local_rows = 0;
   v1::Source expected_source = {};
   // Called with the number of rows predicted so far; may be empty.
   std::function<void(int64_t rows)> on_progress = nullptr;
@@ -138,6 +143,7 @@ struct SampleOptions {
   StepDensities step_densities = StepDensities::kOmit;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   Snapping snapping = Snapping::kOn;  // of the values, not of their densities
+  int64_t local_rows = 0;
   v1::Source expected_source = {};
   // Sample only: called with the number of values drawn so far, of B * T; may be empty.
   std::function<void(int64_t values)> on_progress = nullptr;
@@ -153,6 +159,7 @@ struct LogDensityOptions {
   enum class Terms { kOmit, kInclude } terms = Terms::kOmit;  // not with random orders
   enum class Cdfs { kOmit, kInclude } cdfs = Cdfs::kOmit;     // not with random orders
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
+  int64_t local_rows = 0;
   v1::Source expected_source = {};
 };
 

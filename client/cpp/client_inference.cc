@@ -14,6 +14,8 @@ namespace {
 // Rows are predicted independently, so the split into requests does not affect results.
 constexpr int64_t kMaxPredictRows = 1024;
 constexpr int64_t kMaxPredictBytes = 1 << 20;
+// With local rows, each row of a request gets at least so many of them.
+constexpr int64_t kLocalRowsOfEach = 32;
 
 v1::Snapping ToProto(Snapping snapping) {
   return snapping == Snapping::kOff ? v1::SNAPPING_OFF : v1::SNAPPING_UNSPECIFIED;
@@ -121,6 +123,7 @@ v1::SampleRequest ToProto(const std::string& id, const DataFrame& rows,
   request.set_include_log_densities(options.step_densities == StepDensities::kInclude);
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
   request.set_snapping(ToProto(options.snapping));
+  request.set_local_row_count(options.local_rows);
   *request.mutable_expected_source() = options.expected_source;
   return request;
 }
@@ -182,7 +185,11 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
   RETURN_IF_ERROR(CheckRows(rows));
   Predictions predictions;
   WarningMerger warnings;
-  const std::vector<RowRange> pieces = SplitRows(rows, kMaxPredictBytes, kMaxPredictRows);
+  const int64_t max_rows =
+      options.local_rows > 0
+          ? std::clamp<int64_t>(options.local_rows / kLocalRowsOfEach, 1, kMaxPredictRows)
+          : kMaxPredictRows;
+  const std::vector<RowRange> pieces = SplitRows(rows, kMaxPredictBytes, max_rows);
   size_t done = 0;  // a retry continues with the piece that failed
   absl::Status status = Run(call, [&](const Deadline& deadline) {
     for (; done < pieces.size(); ++done) {
@@ -192,6 +199,7 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
       request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
       request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
       request.set_snapping(ToProto(options.snapping));
+      request.set_local_row_count(options.local_rows);
       *request.mutable_expected_source() = done == 0 ? options.expected_source : predictions.source;
       v1::PredictResponse response;
       absl::Status piece = UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncPredict,
@@ -301,6 +309,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   request.set_include_terms(with_terms);
   request.set_include_cdfs(with_cdfs);
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
+  request.set_local_row_count(options.local_rows);
   *request.mutable_expected_source() = options.expected_source;
   v1::LogDensityResponse response;
   absl::Status status = Run(call, [&](const Deadline& deadline) {

@@ -20,8 +20,9 @@ struct EngineOptions {
   // A Sample that waits for Call::Acknowledge for this time ends with ResourceExhausted.
   absl::Duration max_unread = absl::Seconds(60);
   int64_t max_running = 256;  // requests admitted at a time; bounds their host memory
-  // Host memory for the data of newly registered contexts, which is kept for their first request.
-  // If the memory is full, the oldest data is dropped, and read from the store when it is needed.
+  // Host memory for the data of newly registered contexts, which is kept for their first request,
+  // and for the tables of contexts of which calls use local rows. If the memory is full, tables are
+  // dropped, and then the oldest data; both are read from the store when they are needed.
   int64_t max_registered_bytes = int64_t{256} << 20;
   // The target duration of a tick, and the maximum number of slices per tick; 0: the backend's
   // default.

@@ -74,6 +74,9 @@ struct RequestBase {
   Table query_rows;     // [T] rows; feature columns matched by name
   ExtraColumns extra_columns = ExtraColumns::kReject;
   Source expected;  // FailedPrecondition if the digests differ; empty digests match
+  // L: the call uses only L rows of the context, those nearest to its query rows, which are encoded
+  // for it alone (engine/data/nearest_rows.h). 0, or all rows of the context or more: all rows.
+  int64_t local_rows = 0;
 };
 
 struct PredictRequest : RequestBase {

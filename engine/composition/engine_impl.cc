@@ -286,7 +286,9 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
   std::function<void()> look_up =
       [this, caller = LookUpCaller{id, client, !session->only_validates()}, control, tenant,
        context, preparation] { LookUp(caller, control, tenant, context, preparation); };
-  if (auto known = registry_.Find(tenant, context)) {
+  // A local context is made by the loader thread.
+  if (auto known = registry_.Find(tenant, context);
+      known != nullptr && preparation->LocalRows(known->record) == 0) {
     absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(known);
     if (prepared.ok() && !session->only_validates()) {
       registry_.Release(*known);
@@ -303,20 +305,33 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
 void EngineImpl::LookUp(const LookUpCaller& caller, std::shared_ptr<CallControl> control,
                         const std::string& tenant, const std::string& context,
                         std::shared_ptr<const Preparation> preparation) {
-  auto job = [this, session = caller.session, uses = caller.uses, control = std::move(control),
-              tenant, context, preparation = std::move(preparation)] {
+  auto job = [this, caller, control, tenant, context, preparation] {
     if (control->ended || control->cancelled) return;
     auto loaded = loader_.Load(tenant, context, *preparation);
     if (!loaded.ok()) {
-      inbox_->Push(command::LookedUp{session, std::move(loaded).status(), nullptr});
+      inbox_->Push(command::LookedUp{caller.session, std::move(loaded).status(), nullptr});
       return;
     }
     absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(*loaded);
-    if (prepared.ok() && uses) {
-      registry_.Release(**loaded);
+    const int64_t local_rows = prepared.ok() ? preparation->LocalRows((*loaded)->record) : 0;
+    if (local_rows > 0) {
+      auto part = loader_.LoadPart(*loaded, prepared->query_rows, local_rows);
+      if (!part.ok() && (*loaded)->replaced) {
+        LookUp(caller, control, tenant, context, preparation);
+        return;
+      }
+      if (part.ok()) {
+        prepared->context = *std::move(part);
+      } else {
+        prepared = std::move(part).status();
+      }
+    }
+    if (prepared.ok() && caller.uses) {
+      if (local_rows == 0) registry_.Release(**loaded);
       uses_.Note(tenant, context, options_.clock->TimeOfDay());
     }
-    inbox_->Push(command::LookedUp{session, std::move(prepared), *loaded});
+    inbox_->Push(command::LookedUp{caller.session, std::move(prepared),
+                                   local_rows == 0 ? *loaded : nullptr});
   };
   queues_.loader->Add(std::move(job), caller.client);
 }

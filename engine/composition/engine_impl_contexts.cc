@@ -69,15 +69,6 @@ bool UsesLastUse(const ContextQuery& query) {
          });
 }
 
-// What a registration reports about its dataset.
-std::vector<ColumnNote> NotesOf(const FeatureTransform& transform) {
-  std::vector<ColumnNote> notes = transform.context_notes();
-  if (const ColumnNote& note = transform.training_note(); !note.empty()) {
-    notes.insert(notes.begin(), note);
-  }
-  return notes;
-}
-
 }  // namespace
 
 absl::StatusOr<RegisterOutcome> EngineImpl::Validate(const RegisterRequest& request,
@@ -88,6 +79,7 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Validate(const RegisterRequest& requ
   ASSIGN_OR_RETURN(const PutOutcome outcome,
                    store_->CheckPut(record, quota, ReplacementOf(request)));
   const Estimate estimate = EstimateEncoding(model, record.rows, *backend_);
+  std::vector<ColumnNote> notes = NotesOf(registration, model.info.config);
   if (outcome != PutOutcome::kCreated) {
     ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(record.tenant, record.name));
     if (outcome == PutOutcome::kUnchanged) {
@@ -99,8 +91,7 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Validate(const RegisterRequest& requ
       record.last_used = earlier.last_used;
     }
   }
-  return RegisterOutcome{InfoOf(std::move(record)), outcome, NotesOf(registration.transform),
-                         estimate};
+  return RegisterOutcome{InfoOf(std::move(record)), outcome, std::move(notes), estimate};
 }
 
 absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
@@ -120,8 +111,8 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Register(const std::string& tenant,
   MutexLock lock(&ChangesOf(tenant, name));
   ASSIGN_OR_RETURN(const PutOutcome outcome, Store(request, registration, quota));
   const bool pinned = outcome == PutOutcome::kReplaced && DropReplaced(tenant, name);
+  std::vector<ColumnNote> notes = NotesOf(registration, served->info.config);
   ContextRecord record = std::move(registration.record);
-  std::vector<ColumnNote> notes = NotesOf(registration.transform);
   if (outcome == PutOutcome::kUnchanged) {
     ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(tenant, name));
     ASSIGN_OR_RETURN(record, UpdateDetails(std::move(earlier), request, now));

@@ -92,7 +92,7 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
   entry->self = std::prev(entries_.end());
   entry->context = context;
   entry->max_tenant_bytes = max_tenant_bytes;
-  entry->has_file = has_file_ && has_file_(*context);
+  entry->has_file = has_file_ && !context->part.has_value() && has_file_(*context);
   index_.emplace(context.get(), entry);
   SetState(entry, State::kWaiting);
   CountLookup(*entry);
@@ -200,7 +200,7 @@ void ContextCache::CollectJob(Entry* entry, absl::Time now) {
   }
   if (entry->state == State::kEncoding) {
     entry->resident = std::make_shared<const ResidentContext>(entry->encode->TakeContext());
-    entry->unwritten = has_file_ != nullptr;
+    entry->unwritten = has_file_ != nullptr && !entry->context->part.has_value();
     const ServedModel& model = *entry->context->model;
     const int64_t rows = entry->context->record.rows;
     model.encode_rate.Observe(EncodeFlops(model.info.config, rows), now - entry->placed);
@@ -290,7 +290,8 @@ void ContextCache::RemovePin(Entry* entry) {
   if (--entry->pins > 0) return;
   const bool waits = entry->state == State::kWaiting;
   const bool unsaved = entry->saved == nullptr;
-  if (entry->context->gone() || (waits && unsaved) || entry->state == State::kFailed) {
+  const bool done = entry->context->gone() || entry->context->part.has_value();
+  if (done || (waits && unsaved) || entry->state == State::kFailed) {
     Drop(entry);
   } else if (waits) {
     SetState(entry, State::kSaved);
@@ -367,8 +368,10 @@ int64_t ContextCache::EncodingBytes() const {
   return bytes;
 }
 
-// Counts a lookup of an entry, in the state in which the request finds or creates it.
+// Counts a lookup of an entry, in the state in which the request finds or creates it. No request
+// finds a local context of another.
 void ContextCache::CountLookup(const Entry& entry) {
+  if (entry.context->part.has_value()) return;
   ContextLookup result = ContextLookup::kMiss;
   if (entry.state == State::kResident) {
     result = ContextLookup::kHit;

@@ -69,8 +69,8 @@ namespace chorale {
 // A resident entry is evicted only if another context needs the space, and only while it has no
 // pins. The entries of tenants that hold more than an equal part of the pool are evicted first, the
 // least recently used first (see EvictionOrder). A saved entry of any tenant is dropped if another
-// entry needs the space. If a context was deleted or its model was removed, its entry is freed with
-// its last pin.
+// entry needs the space. If a context was deleted, its model was removed, or it is a local context,
+// its entry is freed with its last pin.
 //
 // Thread contract: engine thread only.
 class ContextCache {

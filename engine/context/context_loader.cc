@@ -1,5 +1,6 @@
 #include "engine/context/context_loader.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "base/status_macros.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/feature_transform.h"
+#include "engine/data/nearest_rows.h"
 #include "engine/data/season.h"
 
 namespace chorale {
@@ -33,6 +35,12 @@ std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
     if (steps > 0) return KnownSeason{static_cast<int64_t>(i), steps};
   }
   return KnownSeason();
+}
+
+// The seed of the random rows of a local context. It depends on the content alone, so that the same
+// call always gets the same rows.
+uint64_t LocalSeed(const std::string& digest) {
+  return ContentKey(absl::StrCat("chorale local rows\n", digest, "\n"));
 }
 
 // Sets `bytes` to an estimate, and resets it to zero on destruction.
@@ -74,18 +82,58 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     ASSIGN_OR_RETURN(FeatureTransform transform,
                      FeatureTransform::Fit(dataset, model->info.config, SeasonOf(*record)));
     ASSIGN_OR_RETURN(ContextData data, MakeContextData(dataset, transform));
+    auto table = std::make_unique<ContextData>(std::move(data));
 
     auto context = std::make_shared<RegisteredContext>();
     context->record = *std::move(record);
     context->transform = std::move(transform);
     context->model = model;
     context->resident_bytes = byte_counts_->ContextBytes(model->info.config, context->record.rows);
-    context->data = std::make_unique<ContextData>(std::move(data));
-    if (registry_->Publish(context)) return context;
+    const bool local = preparation.LocalRows(context->record) > 0;
+    if (!local) context->data = std::move(table);
+    if (!registry_->Publish(context)) continue;
+    if (local) registry_->HoldTable(context, std::move(table));
+    return context;
   }
 }
 
+absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::LoadPart(
+    const std::shared_ptr<const RegisteredContext>& whole, const FeatureMatrix& query_rows,
+    int64_t rows) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ContextData> table, FindTable(whole));
+  auto context = std::make_shared<RegisteredContext>();
+  context->record = whole->record;
+  context->record.dataset_bytes =
+      context->record.dataset_bytes / std::max<int64_t>(context->record.rows, 1) * rows;
+  context->record.rows = rows;
+  context->transform = whole->transform;
+  context->model = whole->model;
+  context->resident_bytes = byte_counts_->ContextBytes(whole->model->info.config, rows);
+  context->part = {whole,
+                   NearestRows(table->features, query_rows, rows, LocalSeed(whole->record.digest))};
+  context->data = std::make_unique<ContextData>(SelectRows(*table, context->part->rows));
+  return context;
+}
+
 absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& context) {
+  if (!context.part.has_value()) return ReadTable(context);
+  const absl::StatusOr<std::shared_ptr<const ContextData>> table = FindTable(context.part->whole);
+  // The request of a local context that was not resident yet looks the registration up again.
+  if (context.part->whole->replaced) context.replaced = true;
+  RETURN_IF_ERROR(table.status());
+  return SelectRows(**table, context.part->rows);
+}
+
+absl::StatusOr<std::shared_ptr<const ContextData>> ContextLoader::FindTable(
+    const std::shared_ptr<const RegisteredContext>& context) {
+  if (auto held = registry_->FindTable(*context)) return held;
+  ASSIGN_OR_RETURN(ContextData data, ReadTable(*context));
+  auto table = std::make_shared<const ContextData>(std::move(data));
+  registry_->HoldTable(context, table);
+  return table;
+}
+
+absl::StatusOr<ContextData> ContextLoader::ReadTable(const RegisteredContext& context) {
   const ContextRecord& record = context.record;
   const LoadingBytes loading(&bytes_, kCopiesOfDataset * record.dataset_bytes);
   absl::StatusOr<std::string> bytes = ReadDataset(store_, record);

@@ -26,15 +26,24 @@ class ContextLoader {
                 ContextRegistry* registry)
       : store_(store), models_(models), byte_counts_(byte_counts), registry_(registry) {}
 
-  // Returns the current registration with this name. Returns NotFound if there is none,
-  // FailedPrecondition if its model is not served, the error of Preparation::Check before the
-  // dataset is read, or an error of the store. A context that is in memory is returned without the
-  // check.
+  // Returns the current registration with this name; if it is read from the store, with its data,
+  // or, for a request that wants a local context, with its table in the registry. Returns NotFound
+  // if there is none, FailedPrecondition if its model is not served, the error of
+  // Preparation::Check before the dataset is read, or an error of the store. A context that is in
+  // memory is returned without the check.
   absl::StatusOr<std::shared_ptr<const RegisteredContext>> Load(const std::string& tenant,
                                                                 const std::string& name,
                                                                 const Preparation& preparation);
 
-  // Reads the data of a context that is in memory. Returns NotFound if the context was deleted.
+  // Returns a local context: `rows` rows of `whole` for these query rows (NearestRows), with their
+  // data. Reads the table of `whole`, unless the registry holds it; then lets the registry hold it.
+  // Returns NotFound if `whole` was deleted or replaced. REQUIRES: as of NearestRows.
+  absl::StatusOr<std::shared_ptr<const RegisteredContext>> LoadPart(
+      const std::shared_ptr<const RegisteredContext>& whole, const FeatureMatrix& query_rows,
+      int64_t rows);
+
+  // Reads the data of a context that is in memory, or that of a local context. Returns NotFound if
+  // the context was deleted.
   absl::StatusOr<ContextData> ReadData(const RegisteredContext& context);
 
   // Returns an upper estimate of the host memory that the call in progress uses. Any thread.
@@ -43,6 +52,10 @@ class ContextLoader {
  private:
   // The file, the dataset, the data that is computed from it, and temporary copies of columns.
   static constexpr int64_t kCopiesOfDataset = 4;
+
+  absl::StatusOr<ContextData> ReadTable(const RegisteredContext& context);
+  absl::StatusOr<std::shared_ptr<const ContextData>> FindTable(
+      const std::shared_ptr<const RegisteredContext>& context);
 
   std::atomic<int64_t> bytes_{0};
   ContextStore* const store_;

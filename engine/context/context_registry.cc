@@ -11,10 +11,9 @@ namespace {
 // Returns an estimate that is also valid for many small contexts: it includes the objects, and the
 // strings of column names and categories. The dataset's size is the upper bound for the column data
 // that the transform and the record keep.
-int64_t HostBytes(const RegisteredContext& context) {
+int64_t HostBytes(const RegisteredContext& context, const ContextData& data) {
   constexpr int64_t kColumnBytes = 512;
   constexpr int64_t kCategoryBytes = 64;  // a string and its heap overhead
-  const ContextData& data = *context.data;
   int64_t bytes = sizeof(RegisteredContext) + sizeof(ContextData) + context.record.dataset_bytes;
   bytes += static_cast<int64_t>((data.features.x.size() + data.y.size()) * sizeof(float) +
                                 data.features.missing.size() + data.features.categorical.size());
@@ -55,55 +54,94 @@ ContextRegistry::Entry* ContextRegistry::Insert(
 }
 
 void ContextRegistry::AddRegistered(std::shared_ptr<const RegisteredContext> context) {
-  const int64_t bytes = HostBytes(*context);
-  NewRegistrations dropped;  // destroyed after the lock
+  const int64_t bytes = HostBytes(*context, *context->data);
+  HeldList dropped;  // destroyed after the lock
   MutexLock lock(&mutex_);
   if (bytes > max_registered_bytes_ || context->model->removed) return;
   Entry* entry = Insert(context);
   if (entry == nullptr) return;
-  new_.push_back({std::move(context), bytes});
+  new_.push_back({std::move(context), nullptr, bytes});
   entry->held = std::prev(new_.end());
   new_bytes_ += bytes;
   FitRegistered(&dropped);
 }
 
-void ContextRegistry::FitRegistered(NewRegistrations* dropped) {
-  while (new_bytes_ > max_registered_bytes_) {
-    const ContextRecord& oldest = new_.front().context->record;
-    Unhold(&contexts_.at(Key(oldest.tenant, oldest.name)), dropped);
+void ContextRegistry::FitRegistered(HeldList* dropped) {
+  while (new_bytes_ + table_bytes_ > max_registered_bytes_) {
+    if (!tables_.empty()) {
+      UnholdTable(&EntryOf(*tables_.front().context), dropped);
+    } else {
+      Unhold(&EntryOf(*new_.front().context), dropped);
+    }
   }
 }
 
+ContextRegistry::Entry& ContextRegistry::EntryOf(const RegisteredContext& context) {
+  return contexts_.at(Key(context.record.tenant, context.record.name));
+}
+
+void ContextRegistry::HoldTable(std::shared_ptr<const RegisteredContext> context,
+                                std::shared_ptr<const ContextData> table) {
+  const int64_t bytes = HostBytes(*context, *table);
+  HeldList dropped;  // destroyed after the lock
+  MutexLock lock(&mutex_);
+  const auto found = contexts_.find(Key(context->record.tenant, context->record.name));
+  const bool registered = found != contexts_.end() && found->second.context.lock() == context;
+  if (!registered || new_bytes_ + bytes > max_registered_bytes_) return;
+  UnholdTable(&found->second, &dropped);
+  tables_.push_back({std::move(context), std::move(table), bytes});
+  found->second.table = std::prev(tables_.end());
+  table_bytes_ += bytes;
+  FitRegistered(&dropped);
+}
+
+std::shared_ptr<const ContextData> ContextRegistry::FindTable(const RegisteredContext& context) {
+  MutexLock lock(&mutex_);
+  const auto found = contexts_.find(Key(context.record.tenant, context.record.name));
+  if (found == contexts_.end() || !found->second.table) return nullptr;
+  const HeldList::iterator held = *found->second.table;
+  if (held->context.get() != &context) return nullptr;
+  tables_.splice(tables_.end(), tables_, held);
+  return held->table;
+}
+
 void ContextRegistry::LimitRegistered(int64_t bytes) {
-  NewRegistrations dropped;  // destroyed after the lock
+  HeldList dropped;  // destroyed after the lock
   MutexLock lock(&mutex_);
   max_registered_bytes_ = bytes;
   FitRegistered(&dropped);
 }
 
 void ContextRegistry::Release(const RegisteredContext& context) {
-  NewRegistrations dropped;  // destroyed after the lock
+  HeldList dropped;  // destroyed after the lock
   MutexLock lock(&mutex_);
   const auto found = contexts_.find(Key(context.record.tenant, context.record.name));
   if (found == contexts_.end() || !found->second.held) return;
   if ((*found->second.held)->context.get() == &context) Unhold(&found->second, &dropped);
 }
 
-void ContextRegistry::Unhold(Entry* entry, NewRegistrations* dropped) {
+void ContextRegistry::Unhold(Entry* entry, HeldList* dropped) {
   if (!entry->held) return;
   new_bytes_ -= (*entry->held)->bytes;
   dropped->splice(dropped->end(), new_, *entry->held);
   entry->held.reset();
 }
 
+void ContextRegistry::UnholdTable(Entry* entry, HeldList* dropped) {
+  if (!entry->table) return;
+  table_bytes_ -= (*entry->table)->bytes;
+  dropped->splice(dropped->end(), tables_, *entry->table);
+  entry->table.reset();
+}
+
 int64_t ContextRegistry::held_bytes() const {
   MutexLock lock(&mutex_);
-  return new_bytes_;
+  return new_bytes_ + table_bytes_;
 }
 
 void ContextRegistry::Invalidate(const std::string& tenant, const std::string& name, Cause cause) {
   std::shared_ptr<const RegisteredContext> old;  // destroyed after the lock, as is `dropped`
-  NewRegistrations dropped;
+  HeldList dropped;
   MutexLock lock(&mutex_);
   const Key key(tenant, name);
   if (loading_ == key) loading_.reset();
@@ -115,12 +153,13 @@ void ContextRegistry::Invalidate(const std::string& tenant, const std::string& n
     old->deleted = true;
   }
   Unhold(&found->second, &dropped);
+  UnholdTable(&found->second, &dropped);
   contexts_.erase(found);
 }
 
 void ContextRegistry::Forget(const ServedModel& model) {
   std::vector<std::shared_ptr<const RegisteredContext>> old;  // destroyed after the lock
-  NewRegistrations dropped;                                   // also destroyed after the lock
+  HeldList dropped;                                           // also destroyed after the lock
   MutexLock lock(&mutex_);
   for (auto it = contexts_.begin(); it != contexts_.end();) {
     const auto entry = it++;
@@ -128,6 +167,7 @@ void ContextRegistry::Forget(const ServedModel& model) {
     if (context == nullptr || context->model.get() != &model) continue;
     old.push_back(std::move(context));
     Unhold(&entry->second, &dropped);
+    UnholdTable(&entry->second, &dropped);
     contexts_.erase(entry);
   }
 }

@@ -16,8 +16,8 @@
 namespace chorale {
 
 // Finds the contexts that the cache or a request holds. The registry itself holds only new
-// registrations with their data, until the first request for them or until they exceed
-// `max_registered_bytes`.
+// registrations with their data, until the first request for them, and the tables of contexts of
+// which calls use a part, together up to `max_registered_bytes`.
 //
 // Thread-safe. At most one load is in progress at any time, on the loader thread.
 class ContextRegistry {
@@ -35,18 +35,26 @@ class ContextRegistry {
   // context with this name is already in memory.
   bool Publish(const std::shared_ptr<const RegisteredContext>& context);
 
-  // Holds a new registration with its data, and drops the oldest new registrations until all fit
-  // into max_registered_bytes. Does nothing if `context` alone exceeds the limit, or if a context
-  // with this name is already in memory. Call it after the store has changed the registration of
-  // the name.
+  // Holds a new registration with its data, and drops tables, the least recently used first, and
+  // then the oldest new registrations, until all fit into max_registered_bytes. Does nothing if
+  // `context` alone exceeds the limit, or if a context with this name is already in memory. Call it
+  // after the store has changed the registration of the name.
   void AddRegistered(std::shared_ptr<const RegisteredContext> context);
   // Stops holding a new registration, because a request holds it now. No-op for other contexts.
   void Release(const RegisteredContext& context);
 
+  // Holds the table of a context for further calls, and drops the least recently used tables until
+  // all fit. Does nothing if the table does not fit beside the new registrations, or if the context
+  // is no longer registered.
+  void HoldTable(std::shared_ptr<const RegisteredContext> context,
+                 std::shared_ptr<const ContextData> table);
+  // Returns null if the table is not held.
+  std::shared_ptr<const ContextData> FindTable(const RegisteredContext& context);
+
   // Changes max_registered_bytes from now on.
   void LimitRegistered(int64_t bytes);
 
-  int64_t held_bytes() const;  // of new registrations
+  int64_t held_bytes() const;  // of new registrations and of tables
 
   enum class Cause { kDeleted, kReplaced };
   // Removes the registration, and marks it as deleted or replaced for its holders. Call it after
@@ -60,35 +68,42 @@ class ContextRegistry {
  private:
   using Key = std::pair<std::string, std::string>;  // (tenant, name)
 
-  struct NewRegistration {
+  struct Held {
     std::shared_ptr<const RegisteredContext> context;
+    std::shared_ptr<const ContextData> table;  // null for a new registration, which has its data
     int64_t bytes = 0;
   };
-  using NewRegistrations = std::list<NewRegistration>;
+  using HeldList = std::list<Held>;
 
   struct Entry {
     std::weak_ptr<const RegisteredContext> context;
-    std::optional<NewRegistrations::iterator> held;  // set while new_ holds it
+    std::optional<HeldList::iterator> held;   // set while new_ holds it
+    std::optional<HeldList::iterator> table;  // set while tables_ holds its table
   };
 
   // Returns null and changes nothing if a context with this name is already in memory.
   Entry* Insert(const std::shared_ptr<const RegisteredContext>& context)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Stops holding the entry's registration, if it is held, and moves it to `dropped`. The caller
-  // should destroy `dropped` without the lock, because it may contain the last reference.
-  void Unhold(Entry* entry, NewRegistrations* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stop holding the entry's registration, or its table, if it is held, and move it to `dropped`.
+  // The caller should destroy `dropped` without the lock, because it may contain the last
+  // reference.
+  void Unhold(Entry* entry, HeldList* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnholdTable(Entry* entry, HeldList* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SweepExpired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Drops the oldest new registrations until they fit.
-  void FitRegistered(NewRegistrations* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops tables, and then the oldest new registrations, until all fit.
+  void FitRegistered(HeldList* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Entry& EntryOf(const RegisteredContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   int64_t max_registered_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<Key, Entry> contexts_ ABSL_GUARDED_BY(mutex_);
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = 64;
   std::optional<Key> loading_ ABSL_GUARDED_BY(mutex_);  // reset when outdated
-  NewRegistrations new_ ABSL_GUARDED_BY(mutex_);        // the oldest first
+  HeldList new_ ABSL_GUARDED_BY(mutex_);                // the oldest first
   int64_t new_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  HeldList tables_ ABSL_GUARDED_BY(mutex_);  // the least recently used first
+  int64_t table_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace chorale

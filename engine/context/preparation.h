@@ -30,6 +30,9 @@ class Preparation {
   // Validates the request against the record of its context and against the model, so that an
   // invalid request does not cause the server to read a dataset.
   virtual absl::Status Check(const ContextRecord& record, const ModelInfo& model) const = 0;
+  // Returns the number of rows of the local context that the request wants instead of this context;
+  // 0: it wants the whole context. Negative or too small if the request is invalid.
+  virtual int64_t LocalRows(const ContextRecord& record) const = 0;
   // Validates the request against its context, and converts it.
   virtual absl::StatusOr<PreparedRequest> Prepare(
       std::shared_ptr<const RegisteredContext> context) const = 0;

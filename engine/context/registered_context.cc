@@ -53,4 +53,23 @@ absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
   return data;
 }
 
+ContextData SelectRows(const ContextData& data, absl::Span<const int32_t> rows) {
+  const auto select = [&rows](const auto& all, int64_t columns, auto* selected) {
+    selected->reserve(rows.size() * columns);
+    for (const int32_t row : rows) {
+      const auto first = all.begin() + row * columns;
+      selected->insert(selected->end(), first, first + columns);
+    }
+  };
+  const FeatureMatrix& all = data.features;
+  ContextData selected;
+  selected.features.rows = std::ssize(rows);
+  selected.features.features = all.features;
+  select(all.x, all.features, &selected.features.x);
+  if (!all.missing.empty()) select(all.missing, all.features, &selected.features.missing);
+  selected.features.categorical = all.categorical;
+  select(data.y, 1, &selected.y);
+  return selected;
+}
+
 }  // namespace chorale

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "base/mutex.h"
 #include "engine/api/model_info.h"
 #include "engine/api/request.h"
@@ -56,6 +57,9 @@ struct ContextData {
 absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
                                             const FeatureTransform& transform);
 
+// Returns these rows of the data.
+ContextData SelectRows(const ContextData& data, absl::Span<const int32_t> rows);
+
 // One registration of a context. The object is the identity of the registration: if a name is
 // deleted and registered again, even with the same content, the new registration is a different
 // object. So nothing of the old registration is mistaken for the new registration.
@@ -67,6 +71,16 @@ struct RegisteredContext {
   FeatureTransform transform;
   std::shared_ptr<const ServedModel> model;
   int64_t resident_bytes = 0;  // size of its keys and values
+
+  // The rows of a registration that a local context has, in ascending order.
+  struct Part {
+    std::shared_ptr<const RegisteredContext> whole;
+    std::vector<int32_t> rows;
+  };
+  // Set for a local context: it serves a single call, is not in the registry, is kept in no file,
+  // and leaves the cache with its last pin. Its record is that of the registration, except for the
+  // numbers of rows and bytes.
+  std::optional<Part> part;
 
   // The data, until the engine thread first receives the context and takes it. Once the context is
   // published, no other thread accesses the data.
@@ -85,6 +99,13 @@ struct RegisteredContext {
   // Returns the record with the details of the last SetDetails, if any.
   ContextRecord CurrentRecord() const;
   void SetDetails(const ContextDetails& details, absl::Time updated) const;
+
+  // Adds to the calls of the context and, for a local context, to those of its registration, which
+  // does not expire while calls use a part of it. Engine thread.
+  void AddCalls(int64_t count) const {
+    calls += count;
+    if (part.has_value()) part->whole->calls += count;
+  }
 
   // Returns true if new requests may not use the context.
   bool gone() const { return deleted || model->removed; }

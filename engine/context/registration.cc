@@ -14,6 +14,7 @@
 #include "engine/context/context_bytes.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/feature_transform.h"
+#include "engine/data/training_limits.h"
 
 namespace chorale {
 namespace {
@@ -89,6 +90,14 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   record.created = absl::Now();
   record.updated = record.created;
   return registration;
+}
+
+std::vector<ColumnNote> NotesOf(const Registration& registration, const ModelConfig& config) {
+  const FeatureTransform& transform = registration.transform;
+  std::vector<ColumnNote> notes = transform.context_notes();
+  ColumnNote of_size = TrainingNote(registration.record.rows, transform.used_features(), config);
+  if (!of_size.empty()) notes.insert(notes.begin(), std::move(of_size));
+  return notes;
 }
 
 Estimate EstimateEncoding(const ServedModel& model, int64_t rows, const Backend& backend) {

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/api/request.h"
 #include "engine/backend/backend.h"
 #include "engine/context/registered_context.h"
+#include "engine/data/column_note.h"
 #include "engine/data/feature_transform.h"
 #include "engine/data/limits.h"
 #include "engine/data/table.h"
@@ -28,6 +30,9 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
                                                  const ServedModel& model, const Dataset& dataset,
                                                  const Limits& limits, const Backend& backend,
                                                  int64_t context_pool_bytes);
+
+// Returns the warnings about a registration for a model with this configuration.
+std::vector<ColumnNote> NotesOf(const Registration& registration, const ModelConfig& config);
 
 // Returns the cost of encoding a context of `rows` rows: its keys and values, the workspace, and
 // the duration.

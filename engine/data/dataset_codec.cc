@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/data/category_dictionary.h"
 #include "engine/data/cbor_bounds.h"
@@ -218,6 +220,12 @@ std::string ContentDigest(absl::string_view bytes) {
     std::abort();
   }
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), length));
+}
+
+uint64_t ContentKey(absl::string_view bytes) {
+  uint64_t key = 0;
+  Require(absl::SimpleHexAtoi(ContentDigest(bytes).substr(0, 16), &key), "a digest is hex");
+  return key;
 }
 
 }  // namespace chorale

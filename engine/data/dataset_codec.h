@@ -45,6 +45,8 @@ absl::StatusOr<Dataset> DecodeDataset(absl::string_view bytes);
 
 // SHA-256 of the bytes in lower-case hex.
 std::string ContentDigest(absl::string_view bytes);
+// The first 64 bits of ContentDigest.
+uint64_t ContentKey(absl::string_view bytes);
 
 }  // namespace chorale
 

@@ -114,8 +114,7 @@ absl::StatusOr<FeatureTransform> FeatureTransform::Fit(const Dataset& context,
   if (config.max_features > 0 && features - left_out > config.max_features) {
     return TooManyFeatures(features, left_out, config.max_features);
   }
-  transform.training_note_.beyond_training =
-      BeyondTraining(static_cast<int64_t>(context.y.size()), features - left_out, config);
+  transform.used_features_ = features - left_out;
   RETURN_IF_ERROR(transform.FitSeason(context, config, known));
   RETURN_IF_ERROR(transform.FitCalendar(context, config));
   for (int64_t i = 0; i < features; ++i) {

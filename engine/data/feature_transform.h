@@ -119,9 +119,8 @@ class FeatureTransform {
   const std::vector<ColumnNote>& context_notes() const { return context_notes_; }
   // The warning about the target, which applies to every response; it may be empty.
   const ColumnNote& target_note() const { return target_note_; }
-  // The warning about a context that is larger than the tables of the model's training, which
-  // applies to every response; it may be empty.
-  const ColumnNote& training_note() const { return training_note_; }
+  // The number of columns of the context that are not dropped.
+  int64_t used_features() const { return used_features_; }
 
  private:
   struct ColumnTransform {
@@ -180,7 +179,7 @@ class FeatureTransform {
   TargetSupport target_support_;
   std::vector<ColumnNote> context_notes_;
   ColumnNote target_note_;
-  ColumnNote training_note_;
+  int64_t used_features_ = 0;
 };
 
 }  // namespace chorale

@@ -1,5 +1,6 @@
 #include "engine/data/training_limits.h"
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -7,7 +8,7 @@
 
 namespace chorale {
 
-std::string BeyondTraining(int64_t rows, int64_t features, const ModelConfig& config) {
+ColumnNote TrainingNote(int64_t rows, int64_t features, const ModelConfig& config) {
   std::vector<std::string> sizes;
   std::vector<std::string> limits;
   const auto compare = [&](int64_t size, int64_t limit, const char* unit) {
@@ -17,10 +18,13 @@ std::string BeyondTraining(int64_t rows, int64_t features, const ModelConfig& co
   };
   compare(rows, config.trained_rows, "rows");
   compare(features, config.trained_features, "features");
-  if (sizes.empty()) return "";
-  return absl::StrCat("the context has ", absl::StrJoin(sizes, " and "),
-                      "; the model was trained on tables of at most ",
-                      absl::StrJoin(limits, " and "), ", so results may be less accurate");
+  ColumnNote note;
+  if (sizes.empty()) return note;
+  note.beyond_training =
+      absl::StrCat("the context has ", absl::StrJoin(sizes, " and "),
+                   "; the model was trained on tables of at most ", absl::StrJoin(limits, " and "),
+                   ", so results may be less accurate");
+  return note;
 }
 
 }  // namespace chorale

@@ -37,7 +37,7 @@ struct Refuse {
 struct LookedUp {
   uint64_t session = 0;
   absl::StatusOr<PreparedRequest> prepared;
-  std::shared_ptr<const RegisteredContext> context;  // null if it was not loaded
+  std::shared_ptr<const RegisteredContext> context;  // null if it was not loaded, or is local
 };
 // The response of the loader to ContextCache::TakeReads.
 struct DataRead {

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "engine/context/context_bytes.h"
 #include "engine/data/query_columns.h"
+#include "engine/data/training_limits.h"
 #include "engine/session/request_validation.h"
 
 namespace chorale {
@@ -45,6 +46,21 @@ absl::Status CheckColumns(const RequestBase& request, const std::vector<ColumnIn
   return MatchQueryRows(FeatureColumns(std::move(columns)), request.query_rows,
                         request.extra_columns)
       .status();
+}
+
+// The most distances between rows of a context and query rows that a request may ask for: a few
+// seconds of the loader thread.
+constexpr int64_t kMostDistances = int64_t{1} << 28;
+
+// Checks the local rows of a request to a context of `rows` rows.
+absl::Status CheckLocalRows(const RequestBase& request, int64_t rows) {
+  const int64_t query_rows = request.query_rows.rows();
+  return rows <= kMostDistances / query_rows
+             ? absl::OkStatus()
+             : LimitExceeded("local_row_count",
+                             absl::StrCat("asks for distances of ", query_rows, " query rows to ",
+                                          rows, " rows; the limit is ", kMostDistances,
+                                          " distances: request fewer rows per call"));
 }
 
 // The largest scaled value of a target in a request: float32, the type in which models compute,
@@ -105,6 +121,10 @@ class QueryRowsPreparation : public Preparation {
     return CheckColumns(*request_, record.columns);
   }
 
+  int64_t LocalRows(const ContextRecord& record) const override {
+    return request_->local_rows < record.rows ? request_->local_rows : 0;
+  }
+
   absl::StatusOr<PreparedRequest> Prepare(
       std::shared_ptr<const RegisteredContext> context) const override {
     const FeatureTransform& transform = context->transform;
@@ -116,8 +136,10 @@ class QueryRowsPreparation : public Preparation {
     ColumnNote of_target = transform.target_note();
     if (!DescribesSnapping(*request_)) of_target.snapped_to.clear();
     if (!of_target.empty()) notes.push_back(std::move(of_target));
-    if (!transform.training_note().empty()) notes.push_back(transform.training_note());
-    ColumnNote of_buffer = BufferNote(*request_, context->model->info.config);
+    const ModelConfig& config = context->model->info.config;
+    ColumnNote of_size = TrainingNote(RowsUsed(context->record), transform.used_features(), config);
+    if (!of_size.empty()) notes.push_back(std::move(of_size));
+    ColumnNote of_buffer = BufferNote(*request_, config);
     if (!of_buffer.empty()) notes.push_back(std::move(of_buffer));
     return PreparedRequest{std::move(context), std::move(query_rows), std::move(notes)};
   }
@@ -126,8 +148,15 @@ class QueryRowsPreparation : public Preparation {
   absl::Status CheckAllButColumns(const ContextRecord& record, const ModelInfo& model) const {
     RETURN_IF_ERROR(CheckSource(request_->expected, record, model));
     RETURN_IF_ERROR(ValidateRequest(*request_, model.config, *limits_, *backend_));
-    return ValidateContextBytes("context", model.config, record.rows, *backend_,
-                                backend_->context_pool_bytes());
+    const bool local = LocalRows(record) > 0;
+    if (local) RETURN_IF_ERROR(CheckLocalRows(*request_, record.rows));
+    return ValidateContextBytes(local ? "local_row_count" : "context", model.config,
+                                RowsUsed(record), *backend_, backend_->context_pool_bytes());
+  }
+
+  int64_t RowsUsed(const ContextRecord& record) const {
+    const int64_t local_rows = LocalRows(record);
+    return local_rows > 0 ? local_rows : record.rows;
   }
 
   const std::shared_ptr<const Request> request_;
@@ -143,6 +172,7 @@ class WarmPreparation : public Preparation {
     return ValidateContextBytes("name", model.config, record.rows, *backend_,
                                 backend_->context_pool_bytes());
   }
+  int64_t LocalRows(const ContextRecord& record) const override { return 0; }
   absl::StatusOr<PreparedRequest> Prepare(
       std::shared_ptr<const RegisteredContext> context) const override {
     RETURN_IF_ERROR(Check(context->record, context->model->info));

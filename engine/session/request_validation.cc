@@ -46,6 +46,22 @@ absl::Status ValidateQueryRows(const Table& query_rows, const Limits& limits) {
                      absl::StrCat("has ", rows, " rows; the limit is ", limits.max_query_rows));
 }
 
+absl::Status ValidateLocalRows(const RequestBase& request, const Limits& limits) {
+  const int64_t query_rows = request.query_rows.rows();
+  const int64_t rows = request.local_rows;
+  if (rows != 0 && rows < query_rows) {
+    return InvalidField("local_row_count", absl::StrCat("is ", rows, "; must be 0, or at least ",
+                                                        query_rows, " (the number of query rows)"));
+  }
+  return LimitUnless(rows <= limits.max_context_rows, "local_row_count",
+                     absl::StrCat("is ", rows, "; the limit is ", limits.max_context_rows));
+}
+
+absl::Status ValidateBase(const RequestBase& request, const Limits& limits) {
+  RETURN_IF_ERROR(ValidateQueryRows(request.query_rows, limits));
+  return ValidateLocalRows(request, limits);
+}
+
 absl::Status ValidateBuffer(int64_t query_rows, BeyondBuffer beyond, const ModelConfig& config) {
   return LimitUnless(
       query_rows <= config.buffer_size || beyond == BeyondBuffer::kWrap, "rows",
@@ -133,7 +149,7 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
 
 absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
-  RETURN_IF_ERROR(ValidateQueryRows(request.query_rows, limits));
+  RETURN_IF_ERROR(ValidateBase(request, limits));
   const int64_t query_rows = request.query_rows.rows();
   const int64_t quantiles = static_cast<int64_t>(request.quantiles.size());
   if (quantiles > limits.max_quantiles) {
@@ -162,7 +178,7 @@ absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& c
 
 absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
-  RETURN_IF_ERROR(ValidateQueryRows(request.query_rows, limits));
+  RETURN_IF_ERROR(ValidateBase(request, limits));
   const int64_t query_rows = request.query_rows.rows();
   RETURN_IF_ERROR(InRange("path_count", request.paths, 1, limits.max_paths));
   RETURN_IF_ERROR(AtMost("path_count", "values", request.paths, query_rows, 1, limits.max_values));
@@ -172,7 +188,7 @@ absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& co
 
 absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
-  RETURN_IF_ERROR(ValidateQueryRows(request.query_rows, limits));
+  RETURN_IF_ERROR(ValidateBase(request, limits));
   const int64_t query_rows = request.query_rows.rows();
   const int64_t values = static_cast<int64_t>(request.y.size());
   const int64_t vectors = request.vectors;

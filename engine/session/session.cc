@@ -10,7 +10,7 @@ namespace chorale {
 void Session::SetContext(PreparedRequest prepared, ContextCache::Pin pin) {
   Require(state_ == State::kLookingUp, "a session is given its context once");
   context_ = std::move(prepared.context);
-  ++context_->calls;
+  context_->AddCalls(1);
   features_ = std::move(prepared.query_rows);
   notes_ = std::move(prepared.notes);
   query_rows_ = features_.rows;
@@ -21,7 +21,7 @@ void Session::SetContext(PreparedRequest prepared, ContextCache::Pin pin) {
 
 void Session::ForgetContext() {
   pin_.Reset();
-  --context_->calls;
+  context_->AddCalls(-1);
   context_.reset();
   features_ = FeatureMatrix();
   notes_.clear();
@@ -98,7 +98,7 @@ void Session::ReleaseResources() {
 }
 
 void Session::End(absl::Status status, absl::Time now) {
-  if (context_ != nullptr) --context_->calls;  // here: ReleaseResources may run several times
+  if (context_ != nullptr) context_->AddCalls(-1);  // here: ReleaseResources may run several times
   start_.control->ended = true;
   if (start_.call.report) start_.call.report(ReportAt(now));
   Deliver(std::move(status), now);

@@ -42,6 +42,7 @@ absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBas
   if (message.ignore_extra_columns()) request->extra_columns = ExtraColumns::kIgnore;
   request->expected = {message.expected_source().context_digest(),
                        message.expected_source().model_digest()};
+  request->local_rows = message.local_row_count();
   return absl::OkStatus();
 }
 

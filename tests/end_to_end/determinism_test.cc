@@ -26,7 +26,8 @@ constexpr int64_t kFirstContextRows = 1000;
 
 std::string ContextId(int i) { return absl::StrCat("context-", i); }
 
-// Sessions of all kinds: 1 to 300 paths, 1 to 13 query rows, both orders.
+// Sessions of all kinds: 1 to 300 paths, 1 to 13 query rows, both orders, all rows of the context
+// or local ones.
 v1::SampleRequest Session(int i) {
   const int64_t paths[] = {1, 5, 64, 130, 300, 17, 33};
   const int64_t query_rows[] = {1, 3, 7, 13, 8};
@@ -36,6 +37,7 @@ v1::SampleRequest Session(int i) {
   request.set_order(i % 3 == 0 ? v1::SampleRequest::ORDER_RANDOM_PER_PATH
                                : v1::SampleRequest::ORDER_GIVEN);
   request.set_include_log_densities(i % 2 == 0);
+  if (i % 5 == 2) request.set_local_row_count(50 + i);
   request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   return request;
 }
@@ -44,6 +46,7 @@ v1::PredictRequest Prediction(int i) {
   v1::PredictRequest request = MakePredict(ContextId(i % kContexts), RandomRows(40, 3, 200 + i));
   request.set_include_mixtures(true);
   request.add_quantiles(0.25);
+  if (i % 2 == 1) request.set_local_row_count(100);
   return request;
 }
 
@@ -53,6 +56,7 @@ v1::LogDensityRequest Density(int i) {
   for (int copy = 0; copy < 4; ++copy) values.insert(values.end(), rows.y.begin(), rows.y.end());
   v1::LogDensityRequest request = MakeLogDensity(ContextId(i % kContexts), rows, values);
   request.set_include_terms(true);
+  if (i % 3 == 1) request.set_local_row_count(100);
   request.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   return request;
 }

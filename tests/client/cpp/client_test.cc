@@ -274,6 +274,17 @@ TEST_F(ClientTest, PredictsManyRowsInPieces) {
   }
 }
 
+TEST_F(ClientTest, PredictionsFromLocalRowsComeInSmallPieces) {
+  Register("t");
+  const auto predictions = client_->Predict("t", MakeRows(5), {.local_rows = 70});
+  ASSERT_TRUE(predictions.ok()) << predictions.status();
+  ASSERT_EQ(predictions->means.size(), 5u);
+  EXPECT_EQ(predictions->means[4], Score(4));
+  const std::vector<v1::PredictRequest> requests = service().predict_requests();
+  ASSERT_EQ(requests.size(), 3u);
+  for (const v1::PredictRequest& request : requests) EXPECT_EQ(request.local_row_count(), 70);
+}
+
 TEST_F(ClientTest, PredictionsInPiecesAreOfOneTable) {
   Register("t");
   PredictOptions options;

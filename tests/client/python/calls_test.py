@@ -136,6 +136,23 @@ def test_values_are_snapped_unless_the_caller_says_no(
     ]
 
 
+def test_local_rows_belong_to_calls_of_few_rows(
+    fake: FakeChorale, context: chorale_client.Context
+) -> None:
+    fake.answers["Predict"].extend(
+        predictions(rows, first) for rows, first in [(2, 0), (2, 2), (1, 4)]
+    )
+    frame = pd.DataFrame({"area": np.arange(5.0), "town": "Kiel"})
+    result = context.predict(frame, quantiles=[0.1, 0.9], local_rows=80)
+    assert result.means.tolist() == [0, 1, 2, 3, 4]
+    assert [request.local_row_count for request in fake.requests("Predict")] == [80, 80, 80]
+    fake.answers["LogDensity"].append(pb.LogDensityResponse(log_densities=[1]))
+    context.log_density(ROWS, [1, 2], local_rows=7)
+    assert fake.requests("LogDensity")[0].local_row_count == 7
+    with pytest.raises(chorale_client.InvalidArgumentError, match="local_rows: 0, must be"):
+        context.predict(ROWS, local_rows=0)
+
+
 def test_mixtures(fake: FakeChorale, context: chorale_client.Context) -> None:
     mixtures = pb.Mixtures(
         component_count=2,

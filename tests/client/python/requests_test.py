@@ -64,7 +64,7 @@ def test_strings_of_a_target_may_be_numbers() -> None:
 
 
 def request(**more: Any) -> Any:
-    options = _requests.SampleOptions(5, None, "given", False, False, True)._replace(**more)
+    options = _requests.SampleOptions(5, None, "given", False, False, True, None)._replace(**more)
     return _requests.sample_request("a", read_table({"x": [1.0]}), options, Source("d", "m"))
 
 

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -181,6 +183,58 @@ TEST(ContextRegistryTest, ReleasingADeletedRegistrationLeavesItsSuccessor) {
   registry.AddRegistered(Registered("a", 1));
   registry.Release(*old);
   EXPECT_NE(registry.Find("t", "a"), nullptr);
+}
+
+// Holds a table of some MiB for a context that is in memory.
+void HoldTable(const std::shared_ptr<const RegisteredContext>& context, int64_t mib,
+               ContextRegistry* registry) {
+  auto table = std::make_shared<ContextData>();
+  table->y.resize((mib << 20) / sizeof(float));
+  registry->HoldTable(context, std::move(table));
+}
+
+TEST(ContextRegistryTest, HoldsTheTablesThatWereUsedLast) {
+  ContextRegistry registry(kTenMib);
+  std::vector<std::shared_ptr<RegisteredContext>> contexts;
+  for (const char* name : {"a", "b", "c"}) {
+    contexts.push_back(Named("t", name));
+    registry.BeginLoad("t", name);
+    ASSERT_TRUE(registry.Publish(contexts.back()));
+  }
+  HoldTable(contexts[0], 4, &registry);
+  HoldTable(contexts[1], 4, &registry);
+  EXPECT_NE(registry.FindTable(*contexts[0]), nullptr);
+  HoldTable(contexts[2], 4, &registry);
+  EXPECT_NE(registry.FindTable(*contexts[0]), nullptr);
+  EXPECT_EQ(registry.FindTable(*contexts[1]), nullptr);
+  EXPECT_NE(registry.FindTable(*contexts[2]), nullptr);
+  // New registrations come first.
+  registry.AddRegistered(Registered("new", 5));
+  EXPECT_EQ(registry.FindTable(*contexts[0]), nullptr);
+  EXPECT_NE(registry.FindTable(*contexts[2]), nullptr);
+  HoldTable(contexts[0], 6, &registry);
+  EXPECT_EQ(registry.FindTable(*contexts[0]), nullptr);
+  EXPECT_NE(registry.Find("t", "new"), nullptr);
+  registry.LimitRegistered(0);
+  EXPECT_EQ(registry.held_bytes(), 0);
+}
+
+TEST(ContextRegistryTest, AHeldTableKeepsItsContextInMemoryUntilItIsInvalid) {
+  ContextRegistry registry(kTenMib);
+  auto context = Named("t", "c");
+  HoldTable(context, 1, &registry);
+  EXPECT_EQ(registry.held_bytes(), 0) << "it is not registered";
+  registry.BeginLoad("t", "c");
+  ASSERT_TRUE(registry.Publish(context));
+  HoldTable(context, 1, &registry);
+  HoldTable(context, 1, &registry);
+  EXPECT_LT(registry.held_bytes(), int64_t{2} << 20);
+  const std::weak_ptr<const RegisteredContext> held = context;
+  context.reset();
+  EXPECT_NE(registry.Find("t", "c"), nullptr);
+  registry.Invalidate("t", "c", ContextRegistry::Cause::kReplaced);
+  EXPECT_TRUE(held.expired());
+  EXPECT_EQ(registry.held_bytes(), 0);
 }
 
 // One object for a registration, whether the loader or the registration comes first.

@@ -51,5 +51,20 @@ TEST(MakeContextDataTest, AStoredDatasetGivesTheSameBits) {
   }
 }
 
+TEST(SelectRowsTest, KeepsTheRowsInTheirOrder) {
+  ContextData data;
+  data.features = {3, 2, {1, 2, 3, 4, 5, 6}, {0, 0, 0, 1, 1, 0}, {0, 1}};
+  data.y = {7, 8, 9};
+  const ContextData selected = SelectRows(data, {0, 2});
+  EXPECT_EQ(selected.features.rows, 2);
+  EXPECT_EQ(selected.features.features, 2);
+  EXPECT_EQ(selected.features.x, (std::vector<float>{1, 2, 5, 6}));
+  EXPECT_EQ(selected.features.missing, (std::vector<uint8_t>{0, 0, 1, 0}));
+  EXPECT_EQ(selected.features.categorical, data.features.categorical);
+  EXPECT_EQ(selected.y, (std::vector<float>{7, 9}));
+  data.features.missing.clear();
+  EXPECT_TRUE(SelectRows(data, {1}).features.missing.empty());
+}
+
 }  // namespace
 }  // namespace chorale

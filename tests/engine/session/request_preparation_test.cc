@@ -141,6 +141,30 @@ TEST_F(RequestPreparationTest, WarnsOfWhatIsBeyondTheTraining) {
   EXPECT_EQ(Of(predict)->Prepare(Context())->notes.size(), 1);
 }
 
+TEST_F(RequestPreparationTest, LocalRowsCountInsteadOfThoseOfTheContext) {
+  record_.rows = 1000;  // more than the pool has room for
+  EXPECT_EQ(RefusedField(), "context");
+  model_.config.trained_rows = 9;
+  request_.local_rows = 9;
+  EXPECT_TRUE(Check().ok()) << Check();
+  EXPECT_EQ(Of(request_)->LocalRows(record_), 9);
+  EXPECT_THAT(Of(request_)->Prepare(Context())->notes, ::testing::IsEmpty());
+  request_.local_rows = 11;
+  EXPECT_EQ(RefusedField(), "local_row_count");
+  request_.local_rows = 1000;
+  EXPECT_EQ(Of(request_)->LocalRows(record_), 0);
+  EXPECT_EQ(RefusedField(), "context");
+  EXPECT_EQ(Of(WarmRequest())->LocalRows(record_), 0);
+}
+
+TEST_F(RequestPreparationTest, DistancesAreLimited) {
+  request_.local_rows = 10;
+  record_.rows = (int64_t{1} << 28) / 3;
+  EXPECT_TRUE(Check().ok()) << Check();
+  ++record_.rows;
+  EXPECT_EQ(RefusedField(), "local_row_count");
+}
+
 // A context that is in memory is not looked up in the store: no Check comes first.
 TEST_F(RequestPreparationTest, ThePreparationChecksWhatTheRecordTells) {
   request_.paths = 0;

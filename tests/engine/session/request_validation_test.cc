@@ -71,6 +71,17 @@ class RequestValidationTest : public ::testing::Test {
   Limits limits_;
 };
 
+TEST_F(RequestValidationTest, LocalRows) {
+  for (const int64_t good : {0, 4, 5, 65'536}) {
+    EXPECT_EQ(Sample([&](auto& r) { r.local_rows = good; }), "") << good;
+  }
+  for (const int64_t bad : {-1, 1, 3, 65'537}) {
+    EXPECT_EQ(Sample([&](auto& r) { r.local_rows = bad; }), "local_row_count") << bad;
+    EXPECT_EQ(Density([&](auto& r) { r.local_rows = bad; }), "local_row_count") << bad;
+    EXPECT_EQ(Predict([&](auto& r) { r.local_rows = bad; }), "local_row_count") << bad;
+  }
+}
+
 TEST_F(RequestValidationTest, Sample) {
   EXPECT_TRUE(ValidateRequest(GoodSample(), config_, limits_, *backend_).ok());
   EXPECT_EQ(Sample([](auto& r) { r.paths = 0; }), "path_count");

@@ -10,15 +10,6 @@
 namespace chorale::testing {
 namespace {
 
-// A table of the query rows of the call, for a request to its context.
-template <typename Request>
-Request RequestOf(const SimulatedCall& call) {
-  Request request;
-  request.context = call.context;
-  request.query_rows = SimulatedEngine::Rows(call.query_rows);
-  return request;
-}
-
 void CheckPredict(const SimulatedCall& call, const PredictResult& result) {
   ASSERT_EQ(std::ssize(result.mean), call.query_rows);
   for (int64_t row = 0; row < call.query_rows; ++row) {
@@ -39,6 +30,16 @@ void CheckLogDensity(const SimulatedCall& call, const LogDensityResult& result) 
 }
 
 }  // namespace
+
+// A table of the query rows of the call, for a request to its context, or to local rows of it.
+template <typename Request>
+Request RandomRequests::RequestOf(const SimulatedCall& call) {
+  Request request;
+  request.context = call.context;
+  request.query_rows = SimulatedEngine::Rows(call.query_rows);
+  if (random_->Percent(20)) request.local_rows = call.query_rows + random_->Below(40);
+  return request;
+}
 
 void RandomRequests::Send(const std::shared_ptr<SimulatedCall>& call, CallContext of_call) {
   call->query_rows = random_->OneOf({0, 1, 2, 7, 32, 32, 200});

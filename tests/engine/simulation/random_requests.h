@@ -33,6 +33,8 @@ class RandomRequests {
   void Send(const std::shared_ptr<SimulatedCall>& call, CallContext of_call);
 
  private:
+  template <typename Request>
+  Request RequestOf(const SimulatedCall& call);
   template <typename Result>
   using Check = void (*)(const SimulatedCall& call, const Result& result);
 

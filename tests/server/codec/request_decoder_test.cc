@@ -49,12 +49,14 @@ TEST(RequestDecoderTest, PredictKeepsEverything) {
   message.add_quantiles(0.9);
   message.set_include_mixtures(true);
   message.set_snapping(v1::SNAPPING_OFF);
+  message.set_local_row_count(30);
   const absl::StatusOr<PredictRequest> request = DecodePredict(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->context, "houses");
   EXPECT_EQ(request->query_rows.rows(), 3);
   EXPECT_THAT(request->quantiles, ElementsAre(0.1, 0.9));
   EXPECT_TRUE(request->want_mixtures);
+  EXPECT_EQ(request->local_rows, 30);
   EXPECT_EQ(request->snapping, Snapping::kOff);
 
   message.set_snapping(static_cast<v1::Snapping>(3));

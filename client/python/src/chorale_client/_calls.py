@@ -28,13 +28,14 @@ from chorale_client._requests import (
     MAX_CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     MAX_PREDICT_BYTES,
-    MAX_PREDICT_ROWS,
     RegisterOptions,
     beyond_buffer,
     check_rows,
     check_size,
     cut_texts,
     encode_table,
+    local_row_count,
+    max_predict_rows,
     probabilities,
     restore_meanings,
     seed_number,
@@ -225,22 +226,30 @@ def _list(method: str, request: Callable[..., Message], field: str) -> Job[list[
 
 
 def predict(
-    context: Description[Any], rows: Data, quantiles: object, *, mixtures: bool, snap: bool
+    context: Description[Any],
+    rows: Data,
+    quantiles: object,
+    *,
+    mixtures: bool,
+    snap: bool,
+    local_rows: int | None,
 ) -> Job[Predictions]:
-    """Predicts rows, at most 1,024 per call; later calls expect the source of the first."""
+    """Predicts rows, in calls of limited size; later calls expect the source of the first."""
     table = query_rows(context, rows)
     check_rows(table)
     source, target = context.source, context.target
     wanted = probabilities(quantiles)
     cut = cut_texts(table)
+    local = local_row_count(local_rows)
     answers: list[pb.PredictResponse] = []
-    for start, end in split_rows(cut, MAX_PREDICT_BYTES, MAX_PREDICT_ROWS):
+    for start, end in split_rows(cut, MAX_PREDICT_BYTES, max_predict_rows(local)):
         request = pb.PredictRequest(
             context=f"contexts/{context.name}",
             rows=encode_table(cut, start, end),
             quantiles=wanted,
             include_mixtures=mixtures,
             snapping=snapping(snap),
+            local_row_count=local,
             expected_source=source.message(),
         )
         answer: pb.PredictResponse = yield Call("Predict", context.name, request, first_row=start)
@@ -279,6 +288,7 @@ def log_density(
     terms: bool,
     cdfs: bool,
     wrap: bool,
+    local_rows: int | None,
 ) -> Job[LogDensities]:
     """Returns log-densities of vectors of values, in calls of limited size."""
     table = query_rows(context, rows)
@@ -308,6 +318,7 @@ def log_density(
             include_terms=terms,
             include_cdfs=cdfs,
             beyond_buffer=beyond_buffer(wrap),
+            local_row_count=local_row_count(local_rows),
             expected_source=source.message(),
         )
         check_size(request.ByteSize())

@@ -34,6 +34,7 @@ class BlockingContext(Description[ClientT]):
         quantiles: npt.ArrayLike = (),
         mixtures: bool = False,
         snap: bool = True,
+        local_rows: int | None = None,
         timeout: float | None = None,
     ) -> Predictions:
         """Returns marginal predictions, each row regardless of the others.
@@ -47,6 +48,9 @@ class BlockingContext(Description[ClientT]):
             mixtures: Whether to return the predictive distributions.
             snap: Whether to snap quantiles to the possible values of the target, if the context
                 repeats target values, as counts do. Means and standard deviations are not snapped.
+            local_rows: The number of rows of the context that each call uses: those nearest to its
+                rows, at most `local_rows` / 32 of `rows` per call. They are encoded for each call.
+                None: all rows.
             timeout: Seconds for all calls together; None: the client's timeout.
 
         Returns:
@@ -63,7 +67,9 @@ class BlockingContext(Description[ClientT]):
             >>> predictions = context.predict(rows, quantiles=[0.05, 0.95])
             >>> predictions.to_frame()  # columns "mean", "std", "q05", "q95"
         """
-        job = _calls.predict(self, rows, quantiles, mixtures=mixtures, snap=snap)
+        job = _calls.predict(
+            self, rows, quantiles, mixtures=mixtures, snap=snap, local_rows=local_rows
+        )
         return self._client._run(job, timeout)
 
     def sample(
@@ -76,6 +82,7 @@ class BlockingContext(Description[ClientT]):
         log_densities: bool = False,
         wrap: bool = False,
         snap: bool = True,
+        local_rows: int | None = None,
         progress: Option = None,
         timeout: float | None = None,
     ) -> Samples:
@@ -96,6 +103,8 @@ class BlockingContext(Description[ClientT]):
             snap: Whether to snap values to the possible values of the target, if the context
                 repeats target values: counts become integers, and small amounts of a target that
                 is mostly zero become zero. Log-densities are those of the values before snapping.
+            local_rows: The number of rows of the context that the call uses: those nearest to
+                `rows`. They are encoded for this call. None: all rows.
             progress: True: show a progress bar; False: do not; a function: call it with (done,
                 total); None: show a bar if the call takes longer than a second and standard error
                 is a terminal or the code runs in a notebook.
@@ -117,7 +126,7 @@ class BlockingContext(Description[ClientT]):
             >>> samples = context.sample(rows, paths=1000, seed=1)
             >>> (samples.sum() > 105_000).mean()  # the probability that the sum exceeds 105,000
         """
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
         call = SampleCall.about(self, rows, options)
         messages = self._client._messages(call, timeout)
         with call.progress(progress) as done, contextlib.closing(messages):
@@ -136,6 +145,7 @@ class BlockingContext(Description[ClientT]):
         log_densities: bool = False,
         wrap: bool = False,
         snap: bool = True,
+        local_rows: int | None = None,
         timeout: float | None = None,
     ) -> Generator[Block, None, None]:
         """Draws joint samples as `sample` does, and yields blocks as they are drawn.
@@ -150,6 +160,7 @@ class BlockingContext(Description[ClientT]):
             log_densities: Whether to return the log-density of each value.
             wrap: Whether to allow more rows than the model was trained for.
             snap: Whether to snap values to the possible values of the target.
+            local_rows: As for `sample`.
             timeout: Seconds for the whole stream; None: the client's timeout.
 
         Yields:
@@ -163,7 +174,7 @@ class BlockingContext(Description[ClientT]):
             >>> for block in context.stream(rows, paths=1000):
             ...     print(block.first_path, block.values.shape)
         """
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
         call = SampleCall.about(self, rows, options)
         tell(call.rows.warnings)
         return _blocks(self._client._messages(call, timeout))
@@ -176,6 +187,7 @@ class BlockingContext(Description[ClientT]):
         order: Order = "given",
         log_densities: bool = False,
         wrap: bool = False,
+        local_rows: int | None = None,
         timeout: float | None = None,
     ) -> Estimate:
         """Validates a call of `sample` without drawing samples.
@@ -186,6 +198,7 @@ class BlockingContext(Description[ClientT]):
             order: "given" or "random", as for `sample`.
             log_densities: Whether to return the log-density of each value.
             wrap: Whether to allow more rows than the model was trained for.
+            local_rows: As for `sample`.
             timeout: Seconds; None: the client's timeout.
 
         Returns:
@@ -201,7 +214,7 @@ class BlockingContext(Description[ClientT]):
         Examples:
             >>> context.validate_sample(rows, paths=10_000).seconds
         """
-        options = SampleOptions(paths, None, order, log_densities, wrap, True)
+        options = SampleOptions(paths, None, order, log_densities, wrap, True, local_rows)
         call = SampleCall.about(self, rows, options, validate_only=True)
         with contextlib.closing(self._client._messages(call, timeout)) as messages:
             return call.estimate(list(messages))
@@ -216,6 +229,7 @@ class BlockingContext(Description[ClientT]):
         terms: bool = False,
         cdfs: bool = False,
         wrap: bool = False,
+        local_rows: int | None = None,
         timeout: float | None = None,
     ) -> LogDensities:
         """Returns the joint log-density of values of the rows.
@@ -232,6 +246,7 @@ class BlockingContext(Description[ClientT]):
             cdfs: Whether to return the cumulative probability of each value; not with random
                 orders.
             wrap: Whether to allow more rows than the model was trained for.
+            local_rows: As for `sample`.
             timeout: Seconds for all calls together; None: the client's timeout.
 
         Returns:
@@ -249,7 +264,15 @@ class BlockingContext(Description[ClientT]):
             >>> float(context.log_density(rows, actual))
         """
         job = _calls.log_density(
-            self, rows, values, orders=orders, seed=seed, terms=terms, cdfs=cdfs, wrap=wrap
+            self,
+            rows,
+            values,
+            orders=orders,
+            seed=seed,
+            terms=terms,
+            cdfs=cdfs,
+            wrap=wrap,
+            local_rows=local_rows,
         )
         return self._client._run(job, timeout)
 

@@ -26,7 +26,8 @@ MissingTargets = Literal["reject", "drop"]
 MAX_MESSAGE_BYTES = 4 << 20
 MAX_CHUNK_BYTES = 512 << 10  # fast over a network, with little memory on the server
 MAX_CHUNK_ROWS = 1 << 16
-MAX_PREDICT_ROWS = 1024
+_MAX_PREDICT_ROWS = 1024
+_LOCAL_ROWS_OF_EACH = 32  # the least for each row of a call
 MAX_PREDICT_BYTES = 1 << 20
 LARGEST_SEED = 2**64 - 1
 MAX_TEXT_BYTES = 256  # in a category or string of a registered table
@@ -236,13 +237,14 @@ class SampleOptions(NamedTuple):
     log_densities: bool
     wrap: bool
     snap: bool
+    local_rows: int | None
 
 
 def sample_request(
     context: str, rows: Table, options: SampleOptions, source: Source
 ) -> pb.SampleRequest:
     """Returns a request for joint paths over all rows."""
-    paths, seed, order, log_densities, wrap, snap = options
+    paths, seed, order, log_densities, wrap, snap, local_rows = options
     check_rows(rows)
     if order not in ("given", "random"):
         raise InvalidArgumentError(
@@ -259,6 +261,7 @@ def sample_request(
         include_log_densities=log_densities,
         beyond_buffer=beyond_buffer(wrap),
         snapping=snapping(snap),
+        local_row_count=local_row_count(local_rows),
         expected_source=source.message(),
     )
     check_size(request.ByteSize())
@@ -273,6 +276,18 @@ def beyond_buffer(wrap: bool) -> pb.BeyondBuffer:
 def snapping(snap: bool) -> pb.Snapping:
     """Returns whether the server snaps draws and quantiles."""
     return pb.SNAPPING_UNSPECIFIED if snap else pb.SNAPPING_OFF
+
+
+def local_row_count(local_rows: int | None) -> int:
+    """Returns the number of rows of the context that a call uses; 0 means all."""
+    return 0 if local_rows is None else whole_number("local_rows", local_rows, 1)
+
+
+def max_predict_rows(local_rows: int) -> int:
+    """Returns the most rows of a call of Predict that uses so many rows of the context; 0: all."""
+    if local_rows == 0:
+        return _MAX_PREDICT_ROWS
+    return min(max(local_rows // _LOCAL_ROWS_OF_EACH, 1), _MAX_PREDICT_ROWS)
 
 
 def whole_number(field: str, value: int, least: int) -> int:

@@ -195,10 +195,13 @@ class Context(Description[Client]):
         quantiles: npt.ArrayLike = (),
         mixtures: bool = False,
         snap: bool = True,
+        local_rows: int | None = None,
         timeout: float | None = None,
     ) -> Predictions:
         """Returns marginal predictions; see `chorale_client.Context.predict`."""
-        job = _calls.predict(self, rows, quantiles, mixtures=mixtures, snap=snap)
+        job = _calls.predict(
+            self, rows, quantiles, mixtures=mixtures, snap=snap, local_rows=local_rows
+        )
         return await self._client._run(job, timeout)
 
     @like(_client.Context.sample)
@@ -212,11 +215,12 @@ class Context(Description[Client]):
         log_densities: bool = False,
         wrap: bool = False,
         snap: bool = True,
+        local_rows: int | None = None,
         progress: Option = None,
         timeout: float | None = None,
     ) -> Samples:
         """Draws joint samples; see `chorale_client.Context.sample`."""
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
         call = SampleCall.about(self, rows, options)
         messages = self._client._messages(call, timeout)
         with call.progress(progress) as done:
@@ -237,13 +241,14 @@ class Context(Description[Client]):
         log_densities: bool = False,
         wrap: bool = False,
         snap: bool = True,
+        local_rows: int | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[Block, None]:
         """Draws joint samples and yields blocks; see `chorale_client.Context.stream`.
 
         To cancel the call when you leave the loop, wrap the generator in `contextlib.aclosing`.
         """
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap)
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
         call = SampleCall.about(self, rows, options)
         tell(call.rows.warnings)
         async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
@@ -260,10 +265,11 @@ class Context(Description[Client]):
         order: Order = "given",
         log_densities: bool = False,
         wrap: bool = False,
+        local_rows: int | None = None,
         timeout: float | None = None,
     ) -> Estimate:
         """Validates a call of `sample`; see `chorale_client.Context.validate_sample`."""
-        options = SampleOptions(paths, None, order, log_densities, wrap, True)
+        options = SampleOptions(paths, None, order, log_densities, wrap, True, local_rows)
         call = SampleCall.about(self, rows, options, validate_only=True)
         async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
             return call.estimate([message async for message in messages])
@@ -279,11 +285,20 @@ class Context(Description[Client]):
         terms: bool = False,
         cdfs: bool = False,
         wrap: bool = False,
+        local_rows: int | None = None,
         timeout: float | None = None,
     ) -> LogDensities:
         """Returns the joint log-density of values; see `chorale_client.Context.log_density`."""
         job = _calls.log_density(
-            self, rows, values, orders=orders, seed=seed, terms=terms, cdfs=cdfs, wrap=wrap
+            self,
+            rows,
+            values,
+            orders=orders,
+            seed=seed,
+            terms=terms,
+            cdfs=cdfs,
+            wrap=wrap,
+            local_rows=local_rows,
         )
         return await self._client._run(job, timeout)
 
