@@ -19,7 +19,7 @@ SUFFIXES = {'.cc', '.cu', '.cuh', '.h', '.py', '.sh'}
 LONGER = {
     'models/research/training/prior/phase_column.py': 446,
     'tests/bench/baselines/torch_decode_cpu.py': 403,
-    'tests/client/python/serving_test.py': 513,
+    'tests/client/python/serving_test.py': 429,
     'tests/client/python/sklearn_test.py': 422,
     'tests/client/python/tables_test.py': 463,
     'tests/deploy/edge_processes.py': 421,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import chorale_client
 import pytest
 from fake_chorale import FakeChorale
-from own_server import ROOT, SERVER
+from own_server import ROOT, SERVER, make_bundle, wait_until_none_names
 
 # No bars, and no server but the one that a test names.
 os.environ.pop("CHORALE_SERVER", None)
@@ -73,3 +73,21 @@ def server() -> Iterator[str]:
 def real(server: str) -> Iterator[chorale_client.Client]:
     with chorale_client.connect(server, connect_timeout=60) as connected:
         yield connected
+
+
+@pytest.fixture
+def bundle(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The bundle and the home folder of the servers that a test starts."""
+    folder = make_bundle(tmp_path / "bundle")
+    monkeypatch.setenv("CHORALE_SERVER_BUNDLE", str(folder))
+    monkeypatch.setenv("CHORALE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CHORALE_SERVER", raising=False)
+    return folder
+
+
+@pytest.fixture
+def data(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A data folder which nobody serves when the test has ended."""
+    folder = tmp_path / "data"
+    yield folder
+    wait_until_none_names(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import subprocess
@@ -74,3 +75,18 @@ def start_script(code: str, *arguments: str, **options: object) -> subprocess.Po
     return subprocess.Popen(  # type: ignore[call-overload,no-any-return]
         [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True, **options
     )
+
+
+def keeper_of(folder: pathlib.Path) -> int:
+    """The process that keeps the server of a data folder."""
+    return int(json.loads((folder / "embedded/server.json").read_text())["keeper"])
+
+
+def server_of(folder: pathlib.Path) -> int:
+    """The process of the server of a data folder itself."""
+    (found,) = [
+        process
+        for process in processes_naming(f"--data_dir={folder}\0")
+        if process != keeper_of(folder)
+    ]
+    return found

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import json
 import multiprocessing
 import os
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import chorale_client
 import numpy as np
@@ -22,47 +20,19 @@ from chorale_client._served_folder import ServedFolder
 from chorale_client._server_process import shared_address
 from own_server import (
     FULL,
-    make_bundle,
+    keeper_of,
     processes_naming,
+    server_of,
     start_script,
     wait_for,
     wait_for_end,
     wait_until_none_names,
 )
 
+pytestmark = pytest.mark.usefixtures("bundle")
+
 TABLE = {"x": np.arange(20.0), "y": np.arange(20.0) * 2 + 1}
 TRIES = 20 if FULL else 3
-
-
-@pytest.fixture(autouse=True)
-def bundle(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    folder = make_bundle(tmp_path / "bundle")
-    monkeypatch.setenv("CHORALE_SERVER_BUNDLE", str(folder))
-    monkeypatch.setenv("CHORALE_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("CHORALE_SERVER", raising=False)
-    return folder
-
-
-@pytest.fixture
-def data(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A data folder which nobody serves when the test has ended."""
-    folder = tmp_path / "data"
-    yield folder
-    wait_until_none_names(folder)
-
-
-def keeper_of(folder: pathlib.Path) -> int:
-    return int(json.loads((folder / "embedded/server.json").read_text())["keeper"])
-
-
-def server_of(folder: pathlib.Path) -> int:
-    """The process of the server itself."""
-    (found,) = [
-        process
-        for process in processes_naming(f"--data_dir={folder}\0")
-        if process != keeper_of(folder)
-    ]
-    return found
 
 
 def wait_for_log(server: Server, text: str) -> None:
@@ -151,18 +121,6 @@ def test_a_server_that_does_not_start_shows_why_and_leaves_nothing(
     with pytest.raises(chorale_client.UnavailableError, match="not_there"):
         serve(models=tmp_path / "not_there")
     assert list((tmp_path / "temporary").iterdir()) == []
-
-
-def test_a_folder_that_a_server_of_another_kind_has(data: pathlib.Path) -> None:
-    with serve(data):
-        moved = data / "embedded"
-        moved.rename(data / "elsewhere")
-        with pytest.raises(chorale_client.UnavailableError, match=r"LOCK|in use|another"):
-            serve(data)
-        for file in moved.iterdir():
-            file.unlink()
-        moved.rmdir()
-        (data / "elsewhere").rename(moved)
 
 
 def refused(data: pathlib.Path) -> str:
@@ -363,48 +321,6 @@ def test_a_parent_killed_while_the_server_starts_leaves_none(
         script.kill()
         script.communicate()
         wait_until_none_names(folder)
-
-
-def test_a_keeper_killed_before_it_has_bound_the_server_to_itself(
-    tmp_path: pathlib.Path,
-) -> None:
-    """Between the fork and the call that asks the kernel to kill the child with its parent."""
-    code = (
-        "import os, pathlib, signal, sys, time\n"
-        "from chorale_client import _server_keeper\n"
-        "output = os.dup(1)  # the child has another one\n"
-        "class Libc:\n"
-        "    def prctl(self, *arguments):\n"
-        "        os.write(output, b'%d\\n' % os.getpid())\n"
-        "        keeper = os.getppid()\n"
-        "        os.kill(keeper, signal.SIGKILL)\n"
-        "        while os.getppid() == keeper: time.sleep(0.001)\n"
-        "        return real.prctl(*arguments)\n"
-        "real, _server_keeper.libc = _server_keeper.libc, Libc()\n"
-        "_server_keeper.start_server(['sleep', '1000'], pathlib.Path(sys.argv[1]))\n"
-    )
-    script = start_script(code, str(tmp_path / "log"))
-    assert script.stdout is not None
-    child = int(script.stdout.readline())
-    try:
-        wait_for_end(child)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        script.communicate()
-
-
-def test_a_killed_keeper_takes_the_server_along_and_the_next_one_starts(
-    data: pathlib.Path,
-) -> None:
-    with serve(data) as server:
-        process, keeper = server_of(data), keeper_of(data)
-        os.kill(keeper, signal.SIGKILL)
-        wait_for_end(process)
-        wait_for("its lock is free", lambda: not server.running)
-        with serve(data) as again, again.connect() as client:
-            assert keeper_of(data) != keeper
-            assert len(client.models()) == 1
 
 
 def test_a_forked_child_does_not_use_the_server(data: pathlib.Path) -> None:

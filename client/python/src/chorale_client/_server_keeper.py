@@ -44,7 +44,7 @@ TAIL_LINES = 20
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def start_server(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def start_server(command: list[str], log: int) -> subprocess.Popen[bytes]:
     """Starts the server, which the kernel kills when this process ends in whatever way."""
     keeper = os.getpid()
 
@@ -54,16 +54,13 @@ def start_server(command: list[str], log: Path) -> subprocess.Popen[bytes]:
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
 
-    # Opened for appending, so that this process can truncate it while the server writes.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    with open(os.open(log, flags, 0o600), "ab") as output:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            preexec_fn=end_with_keeper,  # safe: this process has no other thread yet
-        )
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        preexec_fn=end_with_keeper,  # safe: this process has no other thread yet
+    )
 
 
 def wait_until_ready(server: subprocess.Popen[bytes], port_file: Path) -> str | None:
@@ -80,36 +77,35 @@ def wait_until_ready(server: subprocess.Popen[bytes], port_file: Path) -> str | 
     return None
 
 
-def wait_until_unused(users: Path, grace: float) -> None:
+def wait_until_unused(users: int, grace: float) -> None:
     """Waits until `users` was unlocked for `grace` seconds, and locks it permanently.
 
     Later users wait until this process has ended, and then start a new server.
     """
-    lock = os.open(users, os.O_RDWR)
     while True:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(users, fcntl.LOCK_EX)
         if grace == 0:
             return
-        fcntl.flock(lock, fcntl.LOCK_UN)
+        fcntl.flock(users, fcntl.LOCK_UN)
         time.sleep(grace)
         with contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
 
 
-def watch_users(users: Path, grace: float) -> None:
+def watch_users(users: int, grace: float) -> None:
     """Signals this process to end when no process uses the server."""
     wait_until_unused(users, grace)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def serve_until_unused(server: subprocess.Popen[bytes], log: Path) -> None:
+def serve_until_unused(server: subprocess.Popen[bytes], log: int) -> None:
     """Returns when the server has ended or should end."""
     while server.poll() is None:
         got = signal.sigtimedwait(WATCHED, LOG_PERIOD_SECONDS)
         if got is not None and got.si_signo != signal.SIGCHLD:
             return
-        if log.stat().st_size > MAX_LOG_BYTES:
+        if os.fstat(log).st_size > MAX_LOG_BYTES:
             os.truncate(log, 0)
 
 
@@ -143,7 +139,12 @@ def keep(plan: dict[str, Any]) -> None:
     """Runs a server from its start until it is unused, and ends it."""
     folder = Path(plan["folder"])
     log, state, port_file = folder / "server.log", folder / "server.json", folder / "port"
-    server = start_server(plan["command"], log)
+    # Opened before a user can learn of the server, and rename or delete the folder.
+    users = os.open(folder / "users", os.O_RDWR | os.O_NOFOLLOW)
+    # For appending, so that this process can truncate the log while the server writes.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    output = os.open(log, flags, 0o600)
+    server = start_server(plan["command"], output)
     failed: dict[str, Any] | None = None
     try:
         failure = wait_until_ready(server, port_file)
@@ -161,9 +162,9 @@ def keep(plan: dict[str, Any]) -> None:
             json.dump(running, file)
         new.rename(state)
         report(running)
-        watch = (folder / "users", float(plan["grace"]))
+        watch = (users, float(plan["grace"]))
         threading.Thread(target=watch_users, args=watch, daemon=True).start()
-        serve_until_unused(server, log)
+        serve_until_unused(server, output)
     finally:
         state.unlink(missing_ok=True)
         stop_server(server)
