@@ -8,6 +8,19 @@
 
 #include "gmock/gmock.h"
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+// The sanitizer does not see how copies of an absl::Status count their references, because the
+// distribution builds Abseil without it. It therefore takes the end of the last copy for a race
+// with whatever read another copy before, in another thread.
+extern "C" const char* __tsan_default_suppressions();   // NOLINT(bugprone-reserved-identifier)
+extern "C" const char* __tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
+  return "race:absl::*Status::Unref\n"
+         "race:inlined_vector_internal::Storage<absl::*status_internal::Payload\n";
+}
+#endif
+#endif
+
 int main(int argc, char** argv) {
   testing::InitGoogleMock(&argc, argv);
   // testing::TempDir() is this process's own, so that runs side by side do not meet in it.

@@ -137,7 +137,7 @@ absl::Status EngineImpl::Start(const std::vector<Model>& models) {
   // From the first call on, only the engine thread uses the backend.
   engine_thread_ = std::thread([&, this] {
     Run(models, [&](const absl::Status& outcome) {
-      status = absl::Status(outcome.code(), outcome.message());  // shares nothing with the thread
+      status = outcome;
       started.Notify();
     });
   });
