@@ -3,10 +3,10 @@
 // clang-format off
 //   for each block of context keys               keys and values of a block stay in L1
 //     for each group of kFmaRows queries         their scores stay in registers, then in L1
-//       scores = q keys^T; online softmax; o += softmax values
+//       scores = q keys^T (+ log w); online softmax; o += softmax values
 //   for each path of the tile                    its queries are adjacent
 //     the same over the visible keys of the path's buffer, into the same (m, l, o)
-//   out = o / l
+//   out = o / l; lse = m + log l
 // clang-format on
 //
 // Every sum runs over keys (and over the head width) in a fixed order per query, independent of the
@@ -14,7 +14,9 @@
 #include "kernels/ops/shared_context_attention.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 
 #include "base/integer_math.h"
 #include "kernels/cpu/enabled_targets.h"
@@ -30,36 +32,11 @@
 #include "kernels/cpu/attention_tile-inl.h"
 #include "kernels/cpu/elementwise-inl.h"
 #include "kernels/cpu/fma_tile-inl.h"
+#include "kernels/cpu/query_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace chorale::kernels {
 namespace HWY_NAMESPACE {
-
-// The queries of a tile. The queries of K/V head g are numbered row * group + j for the query heads
-// g * group + j, so that all queries of a path are adjacent.
-struct TileRange {
-  int64_t kv_head = 0;
-  int64_t group = 1;   // query heads per K/V head
-  int64_t begin = 0;   // first query
-  int64_t count = 0;   // 1..kTileQueries
-  int64_t padded = 0;  // count, rounded up to full groups of queries
-
-  int64_t Row(int64_t query) const { return (begin + query) / group; }
-  int64_t Head(int64_t query) const { return kv_head * group + (begin + query) % group; }
-};
-
-// to[0..n) = from[0..n) * factor.
-HWY_INLINE void CopyScaled(const float* from, float factor, int64_t n, float* to) {
-  const F32 d;
-  if (n % kLanes == 0) {
-    const VF32 scale = hn::Set(d, factor);
-    for (int64_t i = 0; i < n; i += kLanes) {
-      hn::StoreU(hn::Mul(hn::LoadU(d, from + i), scale), d, to + i);
-    }
-  } else {
-    for (int64_t i = 0; i < n; ++i) to[i] = from[i] * factor;
-  }
-}
 
 void LoadTile(const SharedContextAttentionParams& p, const TileRange& range, AttentionTile& tile) {
   tile.head_dim = p.head_dim;
@@ -90,6 +67,10 @@ void StoreTile(const SharedContextAttentionParams& p, const TileRange& range,
     const float l = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, tile.l + i * kLanes)));
     CopyScaled(tile.o + i * tile.stride, empty ? 0.0f : 1.0f / l, p.head_dim,
                p.out + row * p.out_stride + head * p.head_dim);
+    if (p.lse == nullptr) continue;
+    const double log2_sum = tile.m[i] + std::log2(static_cast<double>(l));
+    p.lse[row * p.heads + head] =
+        empty ? kMinusInfinity : static_cast<float>(log2_sum * std::numbers::ln2);
   }
 }
 
@@ -118,13 +99,64 @@ HWY_INLINE void ScoreBlock(AttentionTile& tile, int64_t query, const float* pane
   if (key < padded) ScoreVectors<kRows, 1>(tile, query, at(key), at(key), tile.scores + key);
 }
 
-// One block of context keys for kRows queries.
+// What changes the scores of a block of context keys for the queries of a tile, apart from q and
+// the keys.
+struct ScoreChanges {
+  bool weighted = false;
+  bool hidden = false;
+  alignas(64) float log_weight[kMaxBlockKeys];  // of the block's keys, in units of log 2
+  int32_t hidden_key[kTileQueries];  // of the queries, counted from the first key of the context
+
+  // For one K/V head; the hidden keys of all queries, and no weights yet.
+  HWY_INLINE void SetQueries(const SharedContextAttentionParams& p, const TileRange& range) {
+    weighted = p.context_log_weights != nullptr;
+    hidden = p.row_hidden_key != nullptr;
+    if (!hidden) return;
+    for (int64_t i = 0; i < range.padded; ++i) {
+      hidden_key[i] =
+          i < range.count ? p.row_hidden_key[range.Row(i) * p.kv_heads + range.kv_head] : -1;
+    }
+  }
+
+  // Keys [begin, begin + keys) of the context.
+  HWY_INLINE void SetBlock(const SharedContextAttentionParams& p, int64_t kv_head, int64_t begin,
+                           int64_t keys) {
+    if (!weighted) return;
+    const float* from = p.context_log_weights + kv_head * p.context_rows + begin;
+    for (int64_t k = 0; k < keys; ++k) log_weight[k] = from[k] * kLog2E;
+    std::fill(log_weight + keys, log_weight + RoundUp(keys, kPanel), 0.0f);
+  }
+
+  // The scores of kRows queries from `query` on against the block that begins with key `begin`.
+  template <int kRows>
+  HWY_INLINE void Apply(int64_t query, int64_t begin, int64_t keys, float* scores) const {
+    const F32 d;
+    if (weighted) {
+      for (int64_t k = 0; k < RoundUp(keys, kPanel); k += kLanes) {
+        const VF32 more = hn::Load(d, log_weight + k);
+        for (int r = 0; r < kRows; ++r) {
+          float* score = scores + r * kMaxBlockKeys + k;
+          hn::Store(hn::Add(hn::Load(d, score), more), d, score);
+        }
+      }
+    }
+    if (!hidden) return;
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t key = hidden_key[query + r] - begin;
+      if (key >= 0 && key < keys) scores[r * kMaxBlockKeys + key] = kMinusInfinity;
+    }
+  }
+};
+
+// One block of context keys, which begins with key `begin`, for kRows queries.
 template <int kRows>
-HWY_NOINLINE void ContextBlock(AttentionTile& tile, int64_t query, const float* panels,
-                               const float* values, int64_t keys) {
+HWY_NOINLINE void ContextBlock(AttentionTile& tile, const ScoreChanges& changes, int64_t query,
+                               const float* panels, const float* values, int64_t begin,
+                               int64_t keys) {
   const F32 d;
   const int64_t padded = RoundUp(keys, kPanel);
   ScoreBlock<kRows>(tile, query, panels, keys);
+  changes.Apply<kRows>(query, begin, keys, tile.scores);
   if (keys < padded) {
     for (int r = 0; r < kRows; ++r) {
       MaskScores(d, tile.scores + r * kMaxBlockKeys, keys, padded);
@@ -185,20 +217,23 @@ void AttendContext(const SharedContextAttentionParams& p, const TileRange& range
   // Elements of the next block to prefetch with each group of queries.
   const int64_t share = CeilDiv(block_keys * p.head_dim, groups);
   BufferPrefetch buffers(p, range, groups * CeilDiv(p.context_rows, block_keys));
+  ScoreChanges changes;
+  changes.SetQueries(p, range);
   for (int64_t begin = 0; begin < p.context_rows; begin += block_keys) {
     const int64_t count = std::min(block_keys, p.context_rows - begin);
     const float* block = keys + begin * p.head_dim;  // begin is a multiple of kPanel
     const float* block_values = values + begin * p.head_dim;
     PrefetchStream next_keys(block + RoundUp(count, kPanel) * p.head_dim, keys_end);
     PrefetchStream next_values(block_values + count * p.head_dim, values_end);
+    changes.SetBlock(p, range.kv_head, begin, count);
     for (int64_t query = 0; query < range.padded; query += kFmaRows) {
       next_keys.Ask(share);
       next_values.Ask(share);
       buffers.Next();
       if (query + kFmaRows <= range.padded) {
-        ContextBlock<kFmaRows>(tile, query, block, block_values, count);
+        ContextBlock<kFmaRows>(tile, changes, query, block, block_values, begin, count);
       } else {
-        ContextBlock<4>(tile, query, block, block_values, count);
+        ContextBlock<4>(tile, changes, query, block, block_values, begin, count);
       }
     }
   }

@@ -15,8 +15,13 @@ StepDraw DrawStep(uint64_t seed, uint64_t path, uint32_t step) {
 }
 
 void DrawOrder(uint64_t seed, uint64_t path, int64_t n, int32_t* order) {
+  DrawEndOfOrder(seed, path, n, n, order);
+}
+
+// Element i is final after swap i, and swaps begin at the end.
+void DrawEndOfOrder(uint64_t seed, uint64_t path, int64_t n, int64_t count, int32_t* order) {
   for (int64_t i = 0; i < n; ++i) order[i] = static_cast<int32_t>(i);
-  for (int64_t i = n - 1; i > 0; --i) {
+  for (int64_t i = n - 1; i > 0 && i >= n - count; --i) {
     const std::array<uint32_t, 4> words =
         RandomBlock(seed, path, static_cast<uint32_t>(i), RandomStream::kOrder);
     // floor(u (i + 1)) for u of 64 bits: probabilities differ by at most 2^-64 n.

@@ -23,6 +23,10 @@ StepDraw DrawStep(uint64_t seed, uint64_t path, uint32_t step);
 // Writes a uniformly random permutation of 0..n-1 to order [n] (Fisher-Yates, stream kOrder).
 void DrawOrder(uint64_t seed, uint64_t path, int64_t n, int32_t* order);
 
+// The same permutation, of which only the last `count` elements are in their places: a random
+// choice of `count` numbers. Draws `count` numbers instead of n. REQUIRES: count <= n.
+void DrawEndOfOrder(uint64_t seed, uint64_t path, int64_t n, int64_t count, int32_t* order);
+
 }  // namespace chorale::kernels
 
 #endif  // CHORALE_KERNELS_OPS_RANDOM_H_

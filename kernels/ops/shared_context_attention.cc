@@ -38,6 +38,17 @@ absl::Status ValidateBuffer(const SharedContextAttentionParams& p) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateHiddenKeys(const SharedContextAttentionParams& p) {
+  if (p.row_hidden_key == nullptr) return absl::OkStatus();
+  for (int64_t i = 0; i < p.rows * p.kv_heads; ++i) {
+    if (p.row_hidden_key[i] >= -1 && p.row_hidden_key[i] < p.context_rows) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "row_hidden_key[", i / p.kv_heads, ", ", i % p.kv_heads, "] is ", p.row_hidden_key[i],
+        ", must be -1, or less than context_rows ", p.context_rows));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsSupportedHeadDim(int64_t head_dim) {
@@ -68,6 +79,7 @@ absl::Status ValidateSharedContextAttention(const SharedContextAttentionParams& 
     RETURN_IF_ERROR(
         RequireNotNull({{"context_keys", p.context_keys}, {"context_values", p.context_values}}));
   }
+  RETURN_IF_ERROR(ValidateHiddenKeys(p));
   return ValidateBuffer(p);
 }
 

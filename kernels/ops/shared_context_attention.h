@@ -1,11 +1,15 @@
 // Attention of token rows to one shared context and to a prefix of the buffer of each row's path:
 //
-//   s_k = scale * q . key_k,   out = sum_k softmax(s)_k value_k
+//   s_k = scale * q . key_k + log w_k,   out = sum_k softmax(s)_k value_k,
+//   lse = log sum_k exp(s_k)
 //
-// over the union of the context keys and the buffer keys that are visible to the row. Without any
-// key, out = 0. All phases use this operation:
+// over the union of the context keys and the buffer keys that are visible to the row. w_k is the
+// weight of the key: a key of weight w counts as w equal keys. Without any key, out = 0 and
+// lse = -inf. All phases use this operation:
 //
 //   encode a context     rows are context rows; no buffer
+//   measure its keys     rows are context rows that are passed as query rows, each without its own
+//                        key (key_attention.h); no buffer
 //   decode               two rows per path: its buffer token and its next query row
 //   density              2T rows per path: its buffer tokens and query rows, each with its prefix
 //   predict              rows are query rows; no buffer
@@ -27,10 +31,17 @@ struct SharedContextAttentionParams {
   // Query head h reads K/V head h / (heads / kv_heads).
   const float* q = nullptr;  // [rows, H, Dh], row stride q_stride, not yet scaled
   float* out = nullptr;      // [rows, H, Dh], row stride out_stride; may be q itself
+  float* lse = nullptr;      // [rows, H], natural logarithm; null: not stored
 
   // The context, shared by all rows; null if context_rows is 0.
   const float* context_keys = nullptr;    // [Hkv] packed keys, see panel_layout.h
   const float* context_values = nullptr;  // [Hkv, Nctx, Dh]
+  // Logarithms of the weights of the context keys, finite; null: all weights are 1. The weights of
+  // buffer keys are 1.
+  const float* context_log_weights = nullptr;  // [Hkv, Nctx]
+  // The context key to which a row does not attend, for each K/V head; -1: none. Null: none of any
+  // row.
+  const int32_t* row_hidden_key = nullptr;  // [rows, Hkv]
 
   // Buffers, in one allocation. Path p has [Hkv] packed keys of capacity buffer_capacity at
   // buffer_keys + p * buffer_path_stride, and values [Hkv, buffer_capacity, Dh] at buffer_values +

@@ -95,11 +95,22 @@ AttentionProblem::Result AttentionProblem::Run(
          block, block + values_offset);
   }
 
+  std::vector<float> log_weights(context_log_weights_.size());  // [Hkv, Nctx]
+  for (size_t i = 0; i < log_weights.size(); ++i) {
+    const auto key = static_cast<int64_t>(i) / s.kv_heads;
+    log_weights[static_cast<int64_t>(i) % s.kv_heads * s.context_rows + key] =
+        context_log_weights_[i];
+  }
+
   Result result;
   result.out.assign(s.rows * out_stride(), kNan);
+  result.lse.assign(s.rows * s.heads, kNan);
   SharedContextAttentionParams p;
   p.q = q_.data();
   p.out = result.out.data();
+  p.lse = result.lse.data();
+  if (!log_weights.empty()) p.context_log_weights = log_weights.data();
+  if (!hidden_keys_.empty()) p.row_hidden_key = hidden_keys_.data();
   if (s.context_rows > 0) {
     p.context_keys = keys.data();
     p.context_values = values.data();
@@ -123,6 +134,35 @@ AttentionProblem::Result AttentionProblem::Run(
   EXPECT_TRUE(ValidateSharedContextAttention(p).ok()) << ValidateSharedContextAttention(p);
   attention(p);
   return result;
+}
+
+void AttentionProblem::WeighContext(float mean, float deviation, int64_t keys, uint32_t seed) {
+  context_log_weights_ = RandomTensor(shape_.context_rows * shape_.kv_heads, seed);
+  for (size_t i = 0; i < context_log_weights_.size(); ++i) {
+    const bool weighted = static_cast<int64_t>(i) < keys * shape_.kv_heads;
+    context_log_weights_[i] = weighted ? deviation * context_log_weights_[i] + mean : 0;
+  }
+}
+
+void AttentionProblem::HideKeys() {
+  for (int64_t row = 0; row < shape_.rows; ++row) {
+    for (int64_t head = 0; head < shape_.kv_heads; ++head) {
+      const int64_t number = (37 * row + 11 * head) % (shape_.context_rows + 1);
+      hidden_keys_.push_back(static_cast<int32_t>(number - 1));
+    }
+  }
+}
+
+AttentionProblem AttentionProblem::WithKeysTwice(int64_t keys) const {
+  AttentionProblem twice = *this;
+  const int64_t kv_width = shape_.kv_heads * shape_.head_dim;
+  for (std::vector<float>* tensor : {&twice.context_keys_, &twice.context_values_}) {
+    const std::vector<float> first(tensor->begin(), tensor->begin() + keys * kv_width);
+    tensor->insert(tensor->end(), first.begin(), first.end());
+  }
+  twice.context_log_weights_.clear();
+  twice.shape_.context_rows += keys;
+  return twice;
 }
 
 void AttentionProblem::OffsetScores(float context, float buffer) {
@@ -174,6 +214,10 @@ AttentionProblem AttentionProblem::Rows(int64_t first, int64_t count) const {
   const int64_t q_stride = shape_.heads * shape_.head_dim + 5;
   part.shape_.rows = count;
   part.q_.assign(q_.begin() + first * q_stride, q_.begin() + (first + count) * q_stride);
+  if (!hidden_keys_.empty()) {
+    part.hidden_keys_.assign(hidden_keys_.begin() + first * shape_.kv_heads,
+                             hidden_keys_.begin() + (first + count) * shape_.kv_heads);
+  }
   if (!shape_.row_path.empty()) {
     part.shape_.row_path.assign(shape_.row_path.begin() + first,
                                 shape_.row_path.begin() + first + count);

@@ -34,9 +34,18 @@ class AttentionProblem {
 
   struct Result {
     std::vector<float> out;  // [rows, H, Dh] with row stride
+    std::vector<float> lse;  // [rows, H]
   };
   // Packs everything, checks the parameters and calls `attention` on poisoned outputs.
   Result Run(void (*attention)(const SharedContextAttentionParams&)) const;
+
+  // Gives the context keys log-weights from N(mean, deviation^2); a deviation of 0 gives all the
+  // mean. Keys of an index below `keys` only; the others have the log-weight 0.
+  void WeighContext(float mean, float deviation, int64_t keys, uint32_t seed);
+  // Hides a key from each row, for each K/V head another; from some rows none.
+  void HideKeys();
+  // The same problem with the first `keys` context keys twice, in place of twice their weight.
+  AttentionProblem WithKeysTwice(int64_t keys) const;
 
   // Adds a number to all scores of context keys and of buffer keys.
   void OffsetScores(float context, float buffer);
@@ -60,11 +69,13 @@ class AttentionProblem {
   double Score(int64_t row, int64_t head, const float* key) const;
 
   AttentionShape shape_;
-  std::vector<float> q_;               // [rows, H, Dh] with row stride H Dh + 5
-  std::vector<float> context_keys_;    // [Nctx, Hkv, Dh]
-  std::vector<float> context_values_;  // [Nctx, Hkv, Dh]
-  std::vector<float> buffer_keys_;     // [paths, capacity, Hkv, Dh]
-  std::vector<float> buffer_values_;   // [paths, capacity, Hkv, Dh]
+  std::vector<float> q_;                    // [rows, H, Dh] with row stride H Dh + 5
+  std::vector<float> context_keys_;         // [Nctx, Hkv, Dh]
+  std::vector<float> context_values_;       // [Nctx, Hkv, Dh]
+  std::vector<float> context_log_weights_;  // [Nctx, Hkv]; empty: none
+  std::vector<int32_t> hidden_keys_;        // [rows, Hkv]; empty: none
+  std::vector<float> buffer_keys_;          // [paths, capacity, Hkv, Dh]
+  std::vector<float> buffer_values_;        // [paths, capacity, Hkv, Dh]
 };
 
 }  // namespace chorale::kernels

@@ -103,6 +103,20 @@ TEST(DrawOrderTest, IsAPermutationAndAFunctionOfSeedAndPath) {
   EXPECT_NE(a, b);
 }
 
+TEST(DrawOrderTest, TheEndOfAnOrderIsThatOfTheWholeOrder) {
+  for (int64_t n : {1, 2, 100}) {
+    std::vector<int32_t> whole(n);
+    DrawOrder(5, 6, n, whole.data());
+    for (int64_t count : {int64_t{0}, int64_t{1}, n / 2, n - 1, n}) {
+      std::vector<int32_t> order(n, -1);
+      DrawEndOfOrder(5, 6, n, count, order.data());
+      EXPECT_TRUE(std::equal(order.end() - count, order.end(), whole.end() - count))
+          << count << " of " << n;
+      EXPECT_TRUE(std::is_permutation(order.begin(), order.end(), whole.begin()));
+    }
+  }
+}
+
 TEST(DrawOrderTest, AllOrdersOfFourAreEquallyLikely) {
   constexpr int kDraws = 24000;
   std::map<std::vector<int32_t>, int> counts;

@@ -24,11 +24,13 @@ constexpr Tolerance kTight{2e-6, 4e-6};
 // Scores of size 100 carry rounding errors of 100 * 2^-24 = 6e-6 and their sums several of them;
 // each moves a softmax weight by that relative amount.
 constexpr Tolerance kHundred{1e-4, 1e-4};
+constexpr Tolerance kLse{1e-5, 1e-6};
 
 void ExpectAgreesWithReference(const AttentionProblem& problem, const Tolerance& tolerance) {
   const AttentionProblem::Result expected = problem.Run(&reference::SharedContextAttention);
   const AttentionProblem::Result actual = problem.Run(&SharedContextAttention);
   EXPECT_THAT(actual.out, TensorNear(expected.out, tolerance));
+  EXPECT_THAT(actual.lse, TensorNear(expected.lse, kLse));
 }
 
 // One query head of width 8, one row. Element 0 of q and keys makes the scores, element 0 and 1 of

@@ -7,10 +7,13 @@
 
 #include "kernels/ops/append_kv.h"
 #include "kernels/ops/embed_rows.h"
+#include "kernels/ops/key_attention.h"
 #include "kernels/ops/layer_norm.h"
 #include "kernels/ops/linear.h"
+#include "kernels/ops/merge_keys.h"
 #include "kernels/ops/mixture_head.h"
 #include "kernels/ops/shared_context_attention.h"
+#include "kernels/ops/spread_keys.h"
 
 namespace chorale::kernels {
 namespace {
@@ -162,6 +165,97 @@ TEST(ValidateAttentionTest, ChecksEveryRowOfTheBuffers) {
   p.buffer_path_stride = 63;
   EXPECT_THAT(ValidateSharedContextAttention(p),
               IsInvalid("buffer_path_stride is 63, must be at least 64"));
+}
+
+TEST(ValidateAttentionTest, ChecksTheHiddenKeys) {
+  SharedContextAttentionParams p = GoodAttention();
+  const int32_t hidden[6] = {-1, 9, 0, 0, 10, 0};
+  p.row_hidden_key = hidden;
+  EXPECT_THAT(ValidateSharedContextAttention(p),
+              IsInvalid("row_hidden_key[2, 0] is 10, must be -1, or less than context_rows 10"));
+  p.rows = 2;
+  EXPECT_TRUE(ValidateSharedContextAttention(p).ok());
+}
+
+TEST(ValidateKeyAttentionTest, NamesFieldAndLimit) {
+  double importance[1] = {};
+  KeyAttentionParams good;
+  good.q = good.out = good.lse = good.context_keys = good.context_values = storage;
+  good.importance = importance;
+  good.rows = 3;
+  good.heads = 4;
+  good.kv_heads = 2;
+  good.head_dim = 16;
+  good.context_rows = 40;
+  good.first_key = 16;
+  good.keys = 24;
+  good.q_stride = good.out_stride = 64;
+  good.scale = 0.25f;
+  EXPECT_TRUE(ValidateKeyAttention(good).ok());
+  KeyAttentionParams p = good;
+  p.lse = nullptr;
+  EXPECT_THAT(ValidateKeyAttention(p), IsInvalid("lse is null"));
+  p = good;
+  p.first_key = 8;
+  EXPECT_THAT(ValidateKeyAttention(p), IsInvalid("first_key is 8, must be a multiple of 16"));
+  p = good;
+  p.keys = 25;
+  EXPECT_THAT(ValidateKeyAttention(p), IsInvalid("must be at most context_rows 40"));
+  p = good;
+  p.out_stride = 63;
+  EXPECT_THAT(ValidateKeyAttention(p), IsInvalid("out_stride is 63, must be at least 64"));
+}
+
+TEST(ValidateSpreadKeysTest, NamesFieldAndLimit) {
+  double weight[1] = {};
+  SpreadKeysParams good;
+  good.keys = storage;
+  good.weight = weight;
+  good.distance = storage;
+  good.nearest = good.centres = indices;
+  good.n = 30;
+  good.head_dim = 16;
+  good.centre_count = 20;
+  good.first_centre = 8;
+  good.end_centre = 20;
+  EXPECT_TRUE(ValidateSpreadKeys(good).ok());
+  SpreadKeysParams p = good;
+  p.nearest = nullptr;
+  EXPECT_THAT(ValidateSpreadKeys(p), IsInvalid("nearest is null"));
+  p = good;
+  p.n = 19;
+  EXPECT_THAT(ValidateSpreadKeys(p), IsInvalid("n is 19, must be at least 20"));
+  p = good;
+  p.first_centre = 4;
+  EXPECT_THAT(ValidateSpreadKeys(p), IsInvalid("first_centre is 4, must be a multiple of 8"));
+  p = good;
+  p.end_centre = 12;
+  EXPECT_THAT(ValidateSpreadKeys(p), IsInvalid("end_centre is 12, must be a multiple of 8"));
+  p.end_centre = 8;
+  EXPECT_THAT(ValidateSpreadKeys(p), IsInvalid("end_centre is 8, must be at least 9"));
+}
+
+TEST(ValidateMergeKeysTest, NamesFieldAndLimit) {
+  const int32_t begin[3] = {0, 1, 3};
+  MergeKeysParams good;
+  good.keys = good.values = storage;
+  good.member = indices;
+  good.group_begin = begin;
+  good.out_keys = good.out_values = good.out_log_weights = storage;
+  good.n = 2;
+  good.head_dim = 16;
+  good.groups = good.end_group = 2;
+  EXPECT_TRUE(ValidateMergeKeys(good).ok());
+  MergeKeysParams p = good;
+  p.n = 1;
+  EXPECT_THAT(ValidateMergeKeys(p), IsInvalid("member[1] is 1, must be less than n 1"));
+  p = good;
+  const int32_t empty[3] = {0, 1, 1};
+  p.group_begin = empty;
+  EXPECT_THAT(ValidateMergeKeys(p), IsInvalid("group_begin[2] is 1, must be above 1"));
+  p = good;
+  p.end_group = 3;
+  EXPECT_THAT(ValidateMergeKeys(p), IsInvalid("groups is 2, must be at least 3"));
 }
 
 TEST(ValidateMixtureHeadTest, NamesFieldAndLimit) {

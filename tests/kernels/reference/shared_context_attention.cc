@@ -8,11 +8,14 @@
 namespace chorale::kernels::reference {
 namespace {
 
-// A set of keys of one K/V head: packed keys, values, and how many of them count.
+// A set of keys of one K/V head: packed keys, values, and how many of them count. `hidden` is the
+// key that does not.
 struct KeySet {
   const float* keys = nullptr;
   const float* values = nullptr;
   int64_t count = 0;
+  const float* log_weights = nullptr;
+  int64_t hidden = -1;
 };
 
 double Key(const KeySet& set, int64_t head_dim, int64_t key, int64_t d) {
@@ -28,9 +31,10 @@ double Attend(const SharedContextAttentionParams& p, int64_t row, int64_t head,
   double largest = -HUGE_VAL;
   for (const KeySet& set : sets) {
     for (int64_t key = 0; key < set.count; ++key) {
+      if (key == set.hidden) continue;
       double dot = 0;
       for (int64_t d = 0; d < p.head_dim; ++d) dot += q[d] * Key(set, p.head_dim, key, d);
-      scores.push_back(p.scale * dot);
+      scores.push_back(p.scale * dot + (set.log_weights == nullptr ? 0 : set.log_weights[key]));
       largest = std::max(largest, scores.back());
     }
   }
@@ -39,6 +43,7 @@ double Attend(const SharedContextAttentionParams& p, int64_t row, int64_t head,
   size_t next = 0;
   for (const KeySet& set : sets) {
     for (int64_t key = 0; key < set.count; ++key) {
+      if (key == set.hidden) continue;
       const double weight = std::exp(scores[next++] - largest);
       l += weight;
       for (int64_t d = 0; d < p.head_dim; ++d) {
@@ -57,7 +62,7 @@ double Attend(const SharedContextAttentionParams& p, int64_t row, int64_t head,
 
 void SharedContextAttention(const SharedContextAttentionParams& p) {
   std::vector<float> lse(p.rows * p.heads);
-  SharedContextAttentionWithLse(p, lse.data());
+  SharedContextAttentionWithLse(p, p.lse == nullptr ? lse.data() : p.lse);
 }
 
 void SharedContextAttentionWithLse(const SharedContextAttentionParams& p, float* lse) {
@@ -66,9 +71,12 @@ void SharedContextAttentionWithLse(const SharedContextAttentionParams& p, float*
       const int64_t kv_head = head / (p.heads / p.kv_heads);
       std::vector<KeySet> sets;
       if (p.context_rows > 0) {
-        sets.push_back({p.context_keys + kv_head * PackedKeysSize(p.context_rows, p.head_dim),
-                        p.context_values + kv_head * ValuesSize(p.context_rows, p.head_dim),
-                        p.context_rows});
+        sets.push_back(
+            {p.context_keys + kv_head * PackedKeysSize(p.context_rows, p.head_dim),
+             p.context_values + kv_head * ValuesSize(p.context_rows, p.head_dim), p.context_rows,
+             p.context_log_weights == nullptr ? nullptr
+                                              : p.context_log_weights + kv_head * p.context_rows,
+             p.row_hidden_key == nullptr ? -1 : p.row_hidden_key[row * p.kv_heads + kv_head]});
       }
       if (p.row_path != nullptr) {
         const int64_t path = p.row_path[row] * p.buffer_path_stride;
