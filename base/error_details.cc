@@ -35,6 +35,7 @@ constexpr ReasonEntry kReasons[] = {
     {"MODEL_NOT_SERVED", absl::StatusCode::kFailedPrecondition},
     {"SOURCE_CHANGED", absl::StatusCode::kFailedPrecondition},
     {"CONTEXT_TOO_LARGE", absl::StatusCode::kFailedPrecondition},
+    {"MEMORY_SET_UNSUPPORTED", absl::StatusCode::kFailedPrecondition},
     {"QUEUE_FULL", absl::StatusCode::kResourceExhausted},
     {"QUEUE_TIMEOUT", absl::StatusCode::kResourceExhausted},
     {"MEMORY_FULL", absl::StatusCode::kResourceExhausted},
@@ -55,12 +56,6 @@ constexpr ReasonEntry kReasons[] = {
 static_assert(std::size(kReasons) == kErrorReasonCount);
 
 const ReasonEntry& EntryOf(ErrorReason reason) { return kReasons[static_cast<size_t>(reason)]; }
-
-absl::Status FieldError(ErrorReason reason, absl::string_view field, absl::string_view what) {
-  absl::Status status = MakeError(reason, absl::StrCat(field, ": ", what));
-  status.SetPayload(kFieldPayload, absl::Cord(field));
-  return status;
-}
 
 std::string TextOfPayload(const absl::Status& status, absl::string_view type) {
   const absl::optional<absl::Cord> payload = status.GetPayload(type);
@@ -92,6 +87,12 @@ std::string ErrorReasonOf(const absl::Status& status) {
     default:
       return absl::StatusCodeToString(status.code());
   }
+}
+
+absl::Status FieldError(ErrorReason reason, absl::string_view field, absl::string_view what) {
+  absl::Status status = MakeError(reason, absl::StrCat(field, ": ", what));
+  status.SetPayload(kFieldPayload, absl::Cord(field));
+  return status;
 }
 
 absl::Status InvalidField(absl::string_view field, absl::string_view what) {

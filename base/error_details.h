@@ -29,6 +29,7 @@ enum class ErrorReason {
   kModelNotServed,
   kSourceChanged,
   kContextTooLarge,
+  kMemorySetUnsupported,
   // ResourceExhausted
   kQueueFull,
   kQueueTimeout,
@@ -68,11 +69,14 @@ std::string ErrorReasonOf(const absl::Status& status);
 // are paths as in the proto, e.g. "rows.columns[2].numbers". The reason is INVALID_FIELD.
 absl::Status InvalidField(absl::string_view field, absl::string_view what);
 
-// The same for a field that exceeds a limit of the server or of the model, with the reason
-// LIMIT_EXCEEDED. `what` contains the limit.
+// The same with another reason and its status code.
+absl::Status FieldError(ErrorReason reason, absl::string_view field, absl::string_view what);
+
+// The same as InvalidField for a field that exceeds a limit of the server or of the model, with the
+// reason LIMIT_EXCEEDED. `what` contains the limit.
 absl::Status LimitExceeded(absl::string_view field, absl::string_view what);
 
-// The field of a status from InvalidField or LimitExceeded; empty for any other status.
+// The field of a status from InvalidField, FieldError or LimitExceeded; empty for any other status.
 std::string ErrorField(const absl::Status& status);
 
 // Returns an error with the reason, a reason of ResourceExhausted, and the retry delay: the time

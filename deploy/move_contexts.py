@@ -40,9 +40,9 @@ try:
 except ImportError:  # --help works without it
     xxhash = None
 
-# The identity of contexts.db (engine/store/context_table.cc).
+# The identity of contexts.db (engine/store/context_table.cc and context_table.h).
 APPLICATION_ID = 0x43484F52
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 PLACES = 1024
 
 

@@ -52,10 +52,12 @@ WORK = [
     timeseries('Operations by work', 'Floating-point operations a second, as the scheduler charges '
                'them.', [Query(f'sum by (work) ({rate("chorale_flops_total")})', '{{work}}')],
                'flops', stack='normal'),
-    timeseries('Rows encoded by model', 'Rows of tables a second that were made into keys and '
-               'values.',
+    timeseries('Rows encoded by model, keys kept by policy', 'Rows of tables a second that were '
+               'made into keys and values, and the keys a second that memory sets keep.',
                [Query(f'sum by (model) ({rate("chorale_encoded_rows_total", MODELS)})',
-                      '{{model}}')], 'short', alerts=['ChoraleEvictionStorm']),
+                      '{{model}}'),
+                Query(f'sum by (policy) ({rate("chorale_memory_set_keys_total")}) > 0',
+                      'kept, {{policy}}')], 'short', alerts=['ChoraleEvictionStorm']),
     timeseries('Duration of a tick', 'The engine answers to cancellations and deadlines between '
                'ticks.', quantiles('chorale_tick_seconds', 0.5, 0.99), 's',
                alerts=['ChoraleEngineStalled']),

@@ -142,6 +142,7 @@ class Engine {
   // BLOCKING. The registered contexts of all tenants.
   virtual absl::StatusOr<StoreTotals> Registered() = 0;
   virtual BackendInfo backend_info() const = 0;
+  virtual bool memory_sets() const = 0;  // whether contexts can be reduced to memory sets
   virtual std::vector<DeviceMemoryPart> DeviceMemory() const = 0;
   virtual std::string backend_description() const = 0;
   // Not Ok once the backend has failed: from then on every call fails with this status, until the

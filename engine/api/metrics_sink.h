@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "engine/backend/backend.h"
+#include "engine/data/memory_set.h"
 
 namespace chorale {
 
@@ -59,6 +60,8 @@ class MetricsSink {
   // The time from the start of an encoding until the context is resident.
   virtual void EncodeTime(absl::Duration time) {}
   virtual void EncodedRows(const std::string& model, int64_t rows) {}
+  // The keys that each layer and K/V head keeps of a context that was encoded as a memory set.
+  virtual void MemorySetKeys(MemoryPolicy policy, int64_t keys) {}
   // The same for a context that is restored from host memory or a file.
   virtual void RestoreTime(absl::Duration time) {}
   virtual void Lookup(ContextLookup result) {}

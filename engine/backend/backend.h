@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/data/feature_transform.h"
+#include "engine/data/memory_set.h"
 #include "engine/model/model.h"
 
 namespace chorale {
@@ -72,8 +73,21 @@ class EncodedRows {
 struct ResidentContext {
   std::shared_ptr<const BackendModel> model;
   std::shared_ptr<const RowEncoderState> encoder_state;
-  PoolRange kv;  // [L] layers of kernels::LayerKvSize(rows, Hkv, Dh) elements
-  int64_t rows = 0;
+  PoolRange kv;  // ContextBytes(config, shape) of the context pool
+  ContextShape shape;
+};
+
+// A context to encode.
+struct EncodeSpec {
+  std::shared_ptr<const BackendModel> model;
+  FeatureMatrix features;  // normalised
+  std::vector<float> y;    // [rows], in the model's target units
+  MemorySet memory;        // REQUIRES: Backend::memory_sets() if the shape is reduced
+  uint64_t seed = 0;       // of all random choices of a memory set; depends on the content alone
+  PoolRange kv;            // ContextBytes(config, shape()) of the context pool
+  PoolRange workspace;     // EncodeBytes(config, shape()) of the encode pool, during the work
+
+  ContextShape shape() const { return {.rows = features.rows, .memory = memory}; }
 };
 
 // The mixture of one row, [M] each, in the model's target units, host memory.
@@ -95,8 +109,8 @@ class Work {
   // Floating-point operations of the next step, for fair sharing and for the number of steps of a
   // slice. Positive unless done.
   virtual double next_step_flops() const = 0;
-  // Floating-point operations of the next `steps` steps together, for accounting. REQUIRES: at
-  // least `steps` steps remain.
+  // Floating-point operations of the next `steps` steps together, for accounting. REQUIRES: steps
+  // is at most steps_at_this_cost().
   virtual double next_flops(int64_t steps) const {
     return static_cast<double>(steps) * next_step_flops();
   }
@@ -267,10 +281,13 @@ class Backend {
     return absl::UnimplementedError("this backend does not read states of row encoders");
   }
 
+  // Whether contexts can have memory sets. Any thread.
+  virtual bool memory_sets() const { return false; }
+
   // Exact sizes in bytes, multiples of the pools' alignment (64 bytes or more): in the context pool
-  // for a context of `rows` rows; in the buffer pool for a decode and for a density of `paths`
-  // paths over `query_rows` query rows.
-  virtual int64_t ContextBytes(const ModelConfig& config, int64_t rows) const = 0;
+  // for a context; in the buffer pool for a decode and for a density of `paths` paths over
+  // `query_rows` query rows.
+  virtual int64_t ContextBytes(const ModelConfig& config, const ContextShape& shape) const = 0;
   virtual int64_t BufferBytes(const ModelConfig& config, int64_t query_rows,
                               int64_t paths) const = 0;
   virtual int64_t DensityBytes(const ModelConfig& config, int64_t query_rows,
@@ -281,7 +298,9 @@ class Backend {
   // uses host memory instead; its range is then empty.
   virtual int64_t RowsBytes(const ModelConfig& config, int64_t query_rows) const { return 0; }
   virtual int64_t PredictBytes(const ModelConfig& config, int64_t rows) const { return 0; }
-  virtual int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const { return 0; }
+  virtual int64_t EncodeBytes(const ModelConfig& config, const ContextShape& shape) const {
+    return 0;
+  }
 
   // Adds a model. Unavailable: a dependency of the model is not installed on this machine; the
   // server can skip the model and serve others. The message is a sentence that states what to
@@ -294,11 +313,7 @@ class Backend {
   // other models.
   virtual void RemoveModel(const BackendModel& model) {}
 
-  // `features` are normalised; y [rows] is in the model's target units. `workspace` is
-  // EncodeBytes(model, rows) of the encode pool, for the lifetime of the work.
-  virtual std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                                FeatureMatrix features, std::vector<float> y,
-                                                PoolRange kv, PoolRange workspace) = 0;
+  virtual std::unique_ptr<EncodeWork> NewEncode(EncodeSpec spec) = 0;
   // `buffer` is RowsBytes(model, rows) of the buffer pool, for the lifetime of the encoded rows.
   virtual std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                             FeatureMatrix features, PoolRange buffer) = 0;

@@ -2,25 +2,10 @@
 
 #include <numeric>
 
+#include "engine/backend/memory_plan.h"
+
 namespace chorale {
 namespace {
-
-// LN1(x + P x): 2 D D.
-double MixFeaturesFlops(const ModelConfig& config) {
-  return 2.0 * static_cast<double>(config.d_model * config.d_model);
-}
-
-// Wk x and Wv x: 2 * 2 D Hkv Dh.
-double KvFlops(const ModelConfig& config) {
-  return 4.0 * static_cast<double>(config.d_model * config.kv_width());
-}
-
-// Wq and Wo, 2 D D each; scores and weighted values, 2 D each per visible key; W1 and W2, 2 D Dff
-// each.
-double AttendAndFeedForwardFlops(const ModelConfig& config, double keys) {
-  const auto d = static_cast<double>(config.d_model);
-  return 4.0 * d * d + 4.0 * d * keys + 4.0 * d * static_cast<double>(config.d_ff);
-}
 
 // The head's two maps: 2 D Dff and 2 Dff 3M.
 double HeadFlops(const ModelConfig& config) {
@@ -32,6 +17,23 @@ double Sum(const std::vector<double>& flops) {
 }
 
 }  // namespace
+
+// 2 D D.
+double MixFeaturesFlops(const ModelConfig& config) {
+  return 2.0 * static_cast<double>(config.d_model * config.d_model);
+}
+
+// 2 * 2 D Hkv Dh.
+double KvFlops(const ModelConfig& config) {
+  return 4.0 * static_cast<double>(config.d_model * config.kv_width());
+}
+
+// Wq and Wo, 2 D D each; scores and weighted values, 2 D each per visible key; W1 and W2, 2 D Dff
+// each.
+double AttendAndFeedForwardFlops(const ModelConfig& config, double keys) {
+  const auto d = static_cast<double>(config.d_model);
+  return 4.0 * d * d + 4.0 * d * keys + 4.0 * d * static_cast<double>(config.d_ff);
+}
 
 double DecodeStepFlops(const ModelConfig& config, int64_t paths, int64_t context_rows,
                        int64_t position) {
@@ -83,8 +85,9 @@ std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context
   return flops;
 }
 
-double EncodeFlops(const ModelConfig& config, int64_t context_rows) {
-  return static_cast<double>(context_rows) * Sum(EncodePhaseFlops(config, context_rows));
+double EncodeFlops(const ModelConfig& config, const ContextShape& shape) {
+  if (shape.reduced()) return MemoryPlan(config, shape).flops();
+  return static_cast<double>(shape.rows) * Sum(EncodePhaseFlops(config, shape.rows));
 }
 
 // The cost of a step grows linearly from position 1 on, so the mean over these steps is the mean of

@@ -1,16 +1,24 @@
 // Floating-point operations of the model's stages. A multiply-add counts as two. Counts only GEMMs
 // and attention; the omitted operations grow with D, not with D squared.
 //
-// Both backends derive next_step_flops and steps_at_this_cost of their work from this model.
+// Both backends derive next_step_flops and steps_at_this_cost of their work from this model. In all
+// functions, `context_rows` is the number of keys of the context: ContextShape::keys().
 #ifndef CHORALE_ENGINE_BACKEND_FLOP_MODEL_H_
 #define CHORALE_ENGINE_BACKEND_FLOP_MODEL_H_
 
 #include <cstdint>
 #include <vector>
 
+#include "engine/data/memory_set.h"
 #include "engine/model/model_config.h"
 
 namespace chorale {
+
+// The parts of one layer for one row, of which the stages consist.
+double MixFeaturesFlops(const ModelConfig& config);  // x = LN1(x + P x)
+double KvFlops(const ModelConfig& config);           // Wk x and Wv x
+// Wq x, scores and weighted values of so many visible keys, Wo and the MLP.
+double AttendAndFeedForwardFlops(const ModelConfig& config, double keys);
 
 // One decode step of `paths` paths at `position`: one query row per path and, after the first
 // position, one buffer token per path. In the last layer a buffer token only produces K and V.
@@ -42,8 +50,9 @@ std::vector<double> PredictPhaseFlops(const ModelConfig& config, int64_t context
 std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context_rows);
 
 // FLOPs of complete units of work, for estimates of the duration of a queue. EncodeFlops omits the
-// row encoder, and the others omit the encoding of query rows.
-double EncodeFlops(const ModelConfig& config, int64_t context_rows);
+// row encoder; for a reduced context, it is that of a MemoryPlan (engine/backend/memory_plan.h).
+// The others omit the encoding of query rows.
+double EncodeFlops(const ModelConfig& config, const ContextShape& shape);
 // FLOPs of `steps` decode steps from `position` on.
 double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_rows, int64_t position,
                    int64_t steps);

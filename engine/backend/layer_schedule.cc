@@ -14,8 +14,15 @@ LayerSchedule::LayerSchedule(std::vector<double> row_flops, int64_t rows, int64_
       task_rows_(task_rows),
       step_rows_(task_rows * step_tasks) {}
 
-double LayerSchedule::next_step_flops() const {
-  return done() ? 0 : static_cast<double>(next_step_rows()) * row_flops_[phase_];
+double LayerSchedule::next_flops(int64_t steps) const {
+  double flops = 0;
+  int64_t left = rows_ - rows_done_;
+  for (size_t phase = phase_; steps > 0 && phase < row_flops_.size(); ++phase, left = rows_) {
+    const int64_t of_phase = std::min(steps, CeilDiv(left, step_rows_));
+    flops += static_cast<double>(std::min(of_phase * step_rows_, left)) * row_flops_[phase];
+    steps -= of_phase;
+  }
+  return flops;
 }
 
 int64_t LayerSchedule::steps_at_this_cost() const {

@@ -30,8 +30,10 @@ class LayerSchedule {
   bool done() const { return phase_ == static_cast<int64_t>(row_flops_.size()); }
   int64_t phase() const { return phase_; }
 
-  // See Work; 0 if done.
-  double next_step_flops() const;
+  // See Work; 0 if done. next_flops counts the rows that the steps process: the last step of a
+  // phase may be shorter than the others.
+  double next_step_flops() const { return next_flops(1); }
+  double next_flops(int64_t steps) const;
   int64_t steps_at_this_cost() const;
 
   // REQUIRES for both methods: not done.

@@ -169,10 +169,10 @@ std::vector<ModelInfo> EngineImpl::Models() const {
   for (const auto& model : models_->models()) {
     infos.push_back(model->info);
     infos.back().is_default = infos.size() == 1;
-    // The size of a context is rounded up per layer. Therefore the size of one row is computed from
-    // many rows.
+    // Sizes are rounded up per layer. Therefore the size of one row is computed from many rows.
     constexpr int64_t kRows = 4096;
-    infos.back().resident_bytes_per_row = backend_->ContextBytes(model->info.config, kRows) / kRows;
+    infos.back().resident_bytes_per_row =
+        backend_->ContextBytes(model->info.config, {.rows = kRows}) / kRows;
   }
   return infos;
 }

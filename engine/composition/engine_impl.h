@@ -111,6 +111,7 @@ class EngineImpl : public Engine {
   void LimitPools(const PoolSizes& sizes) override;
   absl::StatusOr<StoreTotals> Registered() override { return store_->Totals(); }
   BackendInfo backend_info() const override { return backend_->info(); }
+  bool memory_sets() const override { return backend_->memory_sets(); }
   std::vector<DeviceMemoryPart> DeviceMemory() const override { return backend_->DeviceMemory(); }
   std::string backend_description() const override { return description_; }
   absl::Status Health() const override { return loop_.health(); }
@@ -164,8 +165,9 @@ class EngineImpl : public Engine {
   absl::Status DeleteHeld(const std::string& tenant, const std::string& name);
   void DeleteExpired(absl::Time now);
   void StoreUses();
-  // Returns 0 if the model is not served.
-  int64_t ResidentBytes(const std::string& model, int64_t rows);
+  // Returns 0 for a context that cannot become resident: its model is not served, or the backend
+  // has no memory sets.
+  int64_t ResidentBytes(const std::string& model, const ContextShape& shape);
   // Returns the mutex to hold while a name changes in the store and in the registry. Without it,
   // the second half of a deletion could affect the next registration of the name.
   Mutex& ChangesOf(const std::string& tenant, const std::string& name);

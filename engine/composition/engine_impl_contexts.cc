@@ -78,7 +78,7 @@ absl::StatusOr<RegisterOutcome> EngineImpl::Validate(const RegisterRequest& requ
   ContextRecord& record = registration.record;
   ASSIGN_OR_RETURN(const PutOutcome outcome,
                    store_->CheckPut(record, quota, ReplacementOf(request)));
-  const Estimate estimate = EstimateEncoding(model, record.rows, *backend_);
+  const Estimate estimate = EstimateEncoding(model, record.shape(), *backend_);
   std::vector<ColumnNote> notes = NotesOf(registration, model.info.config);
   if (outcome != PutOutcome::kCreated) {
     ASSIGN_OR_RETURN(ContextRecord earlier, store_->Get(record.tenant, record.name));
@@ -170,7 +170,7 @@ void EngineImpl::HoldRegistered(const ContextRecord& record,
   auto context = std::make_shared<RegisteredContext>();
   context->record = record;
   context->transform = std::move(transform);
-  context->resident_bytes = backend_->ContextBytes(model->info.config, record.rows);
+  context->resident_bytes = backend_->ContextBytes(model->info.config, record.shape());
   context->model = std::move(model);
   context->data = std::make_unique<ContextData>(*std::move(data));
   registry_.AddRegistered(std::move(context));
@@ -245,15 +245,16 @@ ContextInfo EngineImpl::InfoOf(ContextRecord record) {
       known != nullptr && known->record.digest == record.digest) {
     info.state = known->state;
   }
-  info.resident_bytes = ResidentBytes(record.model, record.rows);
+  info.resident_bytes = ResidentBytes(record.model, record.shape());
   record.last_used = std::max(record.last_used, uses_.LastUse(record.tenant, record.name));
   info.record = std::move(record);
   return info;
 }
 
-int64_t EngineImpl::ResidentBytes(const std::string& model, int64_t rows) {
+int64_t EngineImpl::ResidentBytes(const std::string& model, const ContextShape& shape) {
   const std::shared_ptr<const ServedModel> served = model.empty() ? nullptr : models_->Find(model);
-  return served == nullptr ? 0 : backend_->ContextBytes(served->info.config, rows);
+  if (served == nullptr || (shape.reduced() && !backend_->memory_sets())) return 0;
+  return backend_->ContextBytes(served->info.config, shape);
 }
 
 absl::StatusOr<std::vector<ContextSize>> EngineImpl::NewestContexts(int64_t limit) {
@@ -262,7 +263,7 @@ absl::StatusOr<std::vector<ContextSize>> EngineImpl::NewestContexts(int64_t limi
   sizes.reserve(newest.size());
   for (ContextSummary& context : newest) {
     sizes.push_back({std::move(context.tenant), std::move(context.name),
-                     ResidentBytes(context.model, context.rows)});
+                     ResidentBytes(context.model, context.shape)});
   }
   return sizes;
 }

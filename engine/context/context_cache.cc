@@ -23,7 +23,9 @@
 #include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/backend/flop_model.h"
+#include "engine/context/context_bytes.h"
 #include "engine/context/context_cache_entry.h"
+#include "engine/data/dataset_codec.h"
 
 namespace chorale {
 
@@ -163,7 +165,7 @@ void ContextCache::Charge(uint64_t job, double flops) {
 
 double ContextCache::EncodeFlopsLeft() const {
   const auto total = [](const RegisteredContext& context) {
-    return EncodeFlops(context.model->info.config, context.record.rows);
+    return EncodeFlops(context.model->info.config, context.record.shape());
   };
   double flops = 0;
   if (Count(State::kReading) + Count(State::kWaiting) > 0) {
@@ -202,10 +204,12 @@ void ContextCache::CollectJob(Entry* entry, absl::Time now) {
     entry->resident = std::make_shared<const ResidentContext>(entry->encode->TakeContext());
     entry->unwritten = has_file_ != nullptr && !entry->context->part.has_value();
     const ServedModel& model = *entry->context->model;
-    const int64_t rows = entry->context->record.rows;
-    model.encode_rate.Observe(EncodeFlops(model.info.config, rows), now - entry->placed);
+    const ContextRecord& record = entry->context->record;
+    const ContextShape shape = record.shape();
+    model.encode_rate.Observe(EncodeFlops(model.info.config, shape), now - entry->placed);
     metrics_->EncodeTime(now - entry->placed);
-    metrics_->EncodedRows(entry->context->record.model, rows);
+    metrics_->EncodedRows(record.model, shape.rows);
+    if (shape.reduced()) metrics_->MemorySetKeys(shape.memory.policy, shape.keys());
   } else {
     ResidentContext restored = *entry->saved;
     restored.kv = entry->used_kv();
@@ -243,9 +247,15 @@ void ContextCache::Clear() {
 
 void ContextCache::StartEncoding(Entry* entry, ContextData data) {
   entry->read_wanted = false;
+  const RegisteredContext& context = *entry->context;
   std::unique_ptr<EncodeWork> work =
-      backend_->NewEncode(entry->context->model->weights, std::move(data.features),
-                          std::move(data.y), entry->used_kv(), entry->workspace);
+      backend_->NewEncode({.model = context.model->weights,
+                           .features = std::move(data.features),
+                           .y = std::move(data.y),
+                           .memory = context.record.memory,
+                           .seed = ContentSeed("memory set", context.record.digest),
+                           .kv = entry->used_kv(),
+                           .workspace = entry->workspace});
   entry->encode = work.get();
   StartJob(entry, State::kEncoding, std::move(work));
 }
@@ -362,8 +372,8 @@ int64_t ContextCache::EncodingBytes() const {
   for (const Job& job : jobs_) {
     if (job.work->kind() != WorkKind::kEncode) continue;
     const ContextRecord& record = job.context->record;
-    const int64_t token_bytes = job.context->model->info.config.d_model * sizeof(float);
-    bytes += record.dataset_bytes + 2 * record.rows * token_bytes;
+    bytes +=
+        record.dataset_bytes + EncodingTokenBytes(job.context->model->info.config, record.shape());
   }
   return bytes;
 }

@@ -87,7 +87,7 @@ absl::Status ContextCache::FinishLoading(Entry* entry, absl::StatusOr<std::strin
       backend_->ReadEncoderState(*model, *encoder_state);
   if (!state.ok()) return state.status();
   auto context = std::make_shared<const ResidentContext>(
-      ResidentContext{model, *std::move(state), entry->used_kv(), entry->context->record.rows});
+      ResidentContext{model, *std::move(state), entry->used_kv(), entry->context->record.shape()});
   if (host_reaches_contexts_) {
     entry->resident = std::move(context);
     SetState(entry, State::kResident);

@@ -160,7 +160,7 @@ bool ContextCache::MakeTenantRoom(const Entry& entry) {
 bool ContextCache::FindWorkspace(Entry* entry) {
   const RegisteredContext& context = *entry->context;
   const int64_t bytes =
-      backend_->EncodeBytes(context.model->weights->config(), context.record.rows);
+      backend_->EncodeBytes(context.model->weights->config(), context.record.shape());
   if (bytes == 0) return true;
   if (FaultAt(FaultPlace::kEncodePool)) return false;
   const std::optional<PoolRange> range = workspaces_.Allocate(bytes);

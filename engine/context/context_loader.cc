@@ -37,12 +37,6 @@ std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
   return KnownSeason();
 }
 
-// The seed of the random rows of a local context. It depends on the content alone, so that the same
-// call always gets the same rows.
-uint64_t LocalSeed(const std::string& digest) {
-  return ContentKey(absl::StrCat("chorale local rows\n", digest, "\n"));
-}
-
 // Sets `bytes` to an estimate, and resets it to zero on destruction.
 class LoadingBytes {
  public:
@@ -88,7 +82,8 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     context->record = *std::move(record);
     context->transform = std::move(transform);
     context->model = model;
-    context->resident_bytes = byte_counts_->ContextBytes(model->info.config, context->record.rows);
+    context->resident_bytes =
+        byte_counts_->ContextBytes(model->info.config, context->record.shape());
     const bool local = preparation.LocalRows(context->record) > 0;
     if (!local) context->data = std::move(table);
     if (!registry_->Publish(context)) continue;
@@ -106,11 +101,14 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::LoadPart
   context->record.dataset_bytes =
       context->record.dataset_bytes / std::max<int64_t>(context->record.rows, 1) * rows;
   context->record.rows = rows;
+  context->record.memory = {};
   context->transform = whole->transform;
   context->model = whole->model;
-  context->resident_bytes = byte_counts_->ContextBytes(whole->model->info.config, rows);
-  context->part = {whole,
-                   NearestRows(table->features, query_rows, rows, LocalSeed(whole->record.digest))};
+  context->resident_bytes =
+      byte_counts_->ContextBytes(whole->model->info.config, context->record.shape());
+  // The same call always gets the same rows.
+  const uint64_t seed = ContentSeed("local rows", whole->record.digest);
+  context->part = {whole, NearestRows(table->features, query_rows, rows, seed)};
   context->data = std::make_unique<ContextData>(SelectRows(*table, context->part->rows));
   return context;
 }

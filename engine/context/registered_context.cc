@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/status_macros.h"
+#include "engine/data/feature_rows.h"
 
 namespace chorale {
 
@@ -54,21 +55,10 @@ absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
 }
 
 ContextData SelectRows(const ContextData& data, absl::Span<const int32_t> rows) {
-  const auto select = [&rows](const auto& all, int64_t columns, auto* selected) {
-    selected->reserve(rows.size() * columns);
-    for (const int32_t row : rows) {
-      const auto first = all.begin() + row * columns;
-      selected->insert(selected->end(), first, first + columns);
-    }
-  };
-  const FeatureMatrix& all = data.features;
   ContextData selected;
-  selected.features.rows = std::ssize(rows);
-  selected.features.features = all.features;
-  select(all.x, all.features, &selected.features.x);
-  if (!all.missing.empty()) select(all.missing, all.features, &selected.features.missing);
-  selected.features.categorical = all.categorical;
-  select(data.y, 1, &selected.y);
+  selected.features = SelectRows(data.features, rows);
+  selected.y.reserve(rows.size());
+  for (const int32_t row : rows) selected.y.push_back(data.y[row]);
   return selected;
 }
 

@@ -61,7 +61,15 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
   const ModelConfig& config = model.info.config;
   ASSIGN_OR_RETURN(FeatureTransform transform, FeatureTransform::Fit(dataset, config));
   const int64_t rows = static_cast<int64_t>(dataset.y.size());
-  RETURN_IF_ERROR(ValidateContextBytes("rows", config, rows, backend, context_pool_bytes));
+  const ContextShape shape = {.rows = rows, .memory = dataset.memory};
+  RETURN_IF_ERROR(CheckMemorySet(
+      "spec.memory_row_count",
+      absl::StrCat("is ", shape.memory.rows,
+                   ", but the server's device cannot reduce contexts to memory sets; set it to 0 "
+                   "or to at least ",
+                   rows, ", the number of rows"),
+      shape, backend));
+  RETURN_IF_ERROR(ValidateContextBytes("rows", config, shape, backend, context_pool_bytes));
   Registration registration;
   registration.bytes = EncodeDataset(dataset);
   const int64_t bytes = static_cast<int64_t>(registration.bytes.size());
@@ -86,6 +94,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
     record.season_transform = std::string(kTransformVersion);
   }
   record.rows = rows;
+  record.memory = dataset.memory;
   record.dataset_bytes = bytes;
   record.created = absl::Now();
   record.updated = record.created;
@@ -100,11 +109,12 @@ std::vector<ColumnNote> NotesOf(const Registration& registration, const ModelCon
   return notes;
 }
 
-Estimate EstimateEncoding(const ServedModel& model, int64_t rows, const Backend& backend) {
+Estimate EstimateEncoding(const ServedModel& model, const ContextShape& shape,
+                          const Backend& backend) {
   const ModelConfig& config = model.info.config;
   Estimate estimate;
-  estimate.device_bytes = backend.ContextBytes(config, rows) + backend.EncodeBytes(config, rows);
-  estimate.duration = model.encode_rate.TimeOf(EncodeFlops(config, rows));
+  estimate.device_bytes = backend.ContextBytes(config, shape) + backend.EncodeBytes(config, shape);
+  estimate.duration = model.encode_rate.TimeOf(EncodeFlops(config, shape));
   return estimate;
 }
 

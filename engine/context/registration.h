@@ -13,6 +13,7 @@
 #include "engine/data/column_note.h"
 #include "engine/data/feature_transform.h"
 #include "engine/data/limits.h"
+#include "engine/data/memory_set.h"
 #include "engine/data/table.h"
 #include "engine/store/context_store.h"
 
@@ -25,7 +26,8 @@ struct Registration {
 };
 
 // Prepares a registration. Checks everything that could later prevent the encoding of the context,
-// with a context pool of `context_pool_bytes`. Returns InvalidArgument if a check fails.
+// with a context pool of `context_pool_bytes`. Returns InvalidArgument if a check fails, and
+// FailedPrecondition if the backend has no memory sets and the context is reduced to one.
 absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, const std::string& name,
                                                  const ServedModel& model, const Dataset& dataset,
                                                  const Limits& limits, const Backend& backend,
@@ -34,9 +36,9 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
 // Returns the warnings about a registration for a model with this configuration.
 std::vector<ColumnNote> NotesOf(const Registration& registration, const ModelConfig& config);
 
-// Returns the cost of encoding a context of `rows` rows: its keys and values, the workspace, and
-// the duration.
-Estimate EstimateEncoding(const ServedModel& model, int64_t rows, const Backend& backend);
+// Returns the cost of encoding a context: its keys and values, the workspace, and the duration.
+Estimate EstimateEncoding(const ServedModel& model, const ContextShape& shape,
+                          const Backend& backend);
 
 }  // namespace chorale
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -38,6 +39,8 @@ constexpr uint64_t kVersion = 1;
 constexpr char kSeasons[] = "seasons";
 constexpr char kNotSought[] = "not sought";
 constexpr char kMeaning[] = "meaning";
+constexpr char kMemoryPolicy[] = "memory_policy";
+constexpr char kMemoryRows[] = "memory_rows";
 // Nesting: the document, its columns, a column.
 constexpr int64_t kMaxDepth = 3;
 
@@ -136,6 +139,18 @@ bool DecodeColumn(const Json& json, Column& column) {
          Unpack(FindBinary(json, "codes"), column.codes);
 }
 
+bool DecodeMemory(const Json& json, MemorySet& memory) {
+  const auto rows = json.find(kMemoryRows);
+  if (rows == json.end()) return true;  // a policy alone is not canonical
+  std::string policy;
+  if (!rows->is_number_unsigned() ||
+      rows->get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
+    return false;
+  }
+  memory.rows = rows->get<int64_t>();
+  return TakeString(json, kMemoryPolicy, policy) && MemoryPolicyFromName(policy, &memory.policy);
+}
+
 bool DecodeDocument(const Json& json, Dataset& dataset) {
   if (!json.is_object()) return false;
   const auto columns = json.find("columns");
@@ -148,6 +163,7 @@ bool DecodeDocument(const Json& json, Dataset& dataset) {
     if (*seasons != kNotSought) return false;
     dataset.seasons = Seasons::kNotSought;
   }
+  if (!DecodeMemory(json, dataset.memory)) return false;
   return TakeString(json, "target", dataset.target) && Unpack(FindBinary(json, "y"), dataset.y);
 }
 
@@ -192,6 +208,10 @@ std::string EncodeDataset(const Dataset& dataset) {
                {"columns", std::move(columns)},
                {"target", dataset.target},
                {"y", PackNumbers(dataset.y)}};
+  if (dataset.memory.rows > 0) {
+    json[kMemoryPolicy] = MemoryPolicyName(dataset.memory.policy);
+    json[kMemoryRows] = static_cast<uint64_t>(dataset.memory.rows);
+  }
   if (dataset.seasons == Seasons::kNotSought) json[kSeasons] = kNotSought;
   std::string bytes;
   Json::to_cbor(json, bytes);
@@ -226,6 +246,10 @@ uint64_t ContentKey(absl::string_view bytes) {
   uint64_t key = 0;
   Require(absl::SimpleHexAtoi(ContentDigest(bytes).substr(0, 16), &key), "a digest is hex");
   return key;
+}
+
+uint64_t ContentSeed(absl::string_view purpose, absl::string_view digest) {
+  return ContentKey(absl::StrCat("chorale ", purpose, "\n", digest, "\n"));
 }
 
 }  // namespace chorale

@@ -9,6 +9,8 @@
 //              "category_text"     bytes, the categories one after the other
 //              "codes"             bytes, [rows] int32 into the categories, -1 for a missing cell
 //   "format"   "chorale dataset"
+//   "memory_policy"  "merge", "heavy" or "sample"; only with a memory set
+//   "memory_rows"    integer of at least 64: the keys of each head; only with a memory set
 //   "seasons"  "not sought"; only for Seasons::kNotSought
 //   "target"   text, name of the target column
 //   "version"  1
@@ -17,6 +19,7 @@
 #ifndef CHORALE_ENGINE_DATA_DATASET_CODEC_H_
 #define CHORALE_ENGINE_DATA_DATASET_CODEC_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -30,8 +33,8 @@ namespace chorale {
 // Returns InvalidField with the column, as in `rows.columns["age"].numeric.values[17]`, and the
 // limit. The table is called "rows" as in the public API, and its rows are counted over all chunks.
 // Rejects a table without rows or columns, unequal lengths, empty or duplicate names, infinite
-// numbers, booleans that are neither 0 nor 1, codes out of range, a target that is not finite, and
-// data beyond `limits`.
+// numbers, booleans that are neither 0 nor 1, codes out of range, a target that is not finite, a
+// memory set that is too small or has an unknown policy, and data beyond `limits`.
 absl::Status ValidateDataset(const Dataset& dataset, const Limits& limits);
 
 // The encoding is canonical: equal content has equal bytes (category dictionaries are sorted and
@@ -47,6 +50,9 @@ absl::StatusOr<Dataset> DecodeDataset(absl::string_view bytes);
 std::string ContentDigest(absl::string_view bytes);
 // The first 64 bits of ContentDigest.
 uint64_t ContentKey(absl::string_view bytes);
+// The seed of random choices that depend on nothing but the content with this digest. `purpose`
+// separates seeds of the same content.
+uint64_t ContentSeed(absl::string_view purpose, absl::string_view digest);
 
 }  // namespace chorale
 

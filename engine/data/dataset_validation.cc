@@ -50,6 +50,24 @@ absl::Status ValidateTarget(const Dataset& dataset, const Limits& limits) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateMemory(const MemorySet& memory) {
+  if (memory.rows == 0) {
+    return memory.policy == MemoryPolicy::kMerge
+               ? absl::OkStatus()
+               : InvalidField("memory_policy", "requires memory_row_count");
+  }
+  if (memory.rows < kLeastMemoryRows) {
+    return InvalidField(
+        "memory_row_count",
+        absl::StrCat("is ", memory.rows, "; must be 0, or at least ", kLeastMemoryRows));
+  }
+  if (MemoryPolicyName(memory.policy)[0] == '\0') {
+    return InvalidField("memory_policy", absl::StrCat("is ", static_cast<int>(memory.policy),
+                                                      ", which is not a known value"));
+  }
+  return absl::OkStatus();
+}
+
 // The size of the cells and strings, a lower bound of the encoded size: a dataset that is certainly
 // too large is rejected before it is encoded. Cannot overflow, because the data are in memory.
 int64_t PayloadBytes(const Dataset& dataset) {
@@ -66,6 +84,7 @@ int64_t PayloadBytes(const Dataset& dataset) {
 
 absl::Status ValidateDataset(const Dataset& dataset, const Limits& limits) {
   RETURN_IF_ERROR(ValidateShape(dataset, limits));
+  RETURN_IF_ERROR(ValidateMemory(dataset.memory));
   if (const int64_t bytes = PayloadBytes(dataset); bytes > limits.max_dataset_bytes) {
     return LimitExceeded(kTable, absl::StrCat("holds ", bytes, " bytes of data; the limit is ",
                                               limits.max_dataset_bytes));

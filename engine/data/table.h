@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/data/memory_set.h"
+
 namespace chorale {
 
 enum class ColumnType {
@@ -64,6 +66,7 @@ struct Dataset {
   std::string target;     // name of the target column
   std::vector<double> y;  // [rows], finite
   Seasons seasons = Seasons::kSought;
+  MemorySet memory = {};
 };
 
 }  // namespace chorale

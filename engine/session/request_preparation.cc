@@ -137,7 +137,8 @@ class QueryRowsPreparation : public Preparation {
     if (!DescribesSnapping(*request_)) of_target.snapped_to.clear();
     if (!of_target.empty()) notes.push_back(std::move(of_target));
     const ModelConfig& config = context->model->info.config;
-    ColumnNote of_size = TrainingNote(RowsUsed(context->record), transform.used_features(), config);
+    ColumnNote of_size =
+        TrainingNote(ShapeUsed(context->record).rows, transform.used_features(), config);
     if (!of_size.empty()) notes.push_back(std::move(of_size));
     ColumnNote of_buffer = BufferNote(*request_, config);
     if (!of_buffer.empty()) notes.push_back(std::move(of_buffer));
@@ -150,13 +151,18 @@ class QueryRowsPreparation : public Preparation {
     RETURN_IF_ERROR(ValidateRequest(*request_, model.config, *limits_, *backend_));
     const bool local = LocalRows(record) > 0;
     if (local) RETURN_IF_ERROR(CheckLocalRows(*request_, record.rows));
-    return ValidateContextBytes(local ? "local_row_count" : "context", model.config,
-                                RowsUsed(record), *backend_, backend_->context_pool_bytes());
+    const ContextShape shape = ShapeUsed(record);
+    RETURN_IF_ERROR(CheckMemorySet("context",
+                                   "has a memory set, which the server's device does not support; "
+                                   "set local_row_count, or use a server on a CPU",
+                                   shape, *backend_));
+    return ValidateContextBytes(local ? "local_row_count" : "context", model.config, shape,
+                                *backend_, backend_->context_pool_bytes());
   }
 
-  int64_t RowsUsed(const ContextRecord& record) const {
+  ContextShape ShapeUsed(const ContextRecord& record) const {
     const int64_t local_rows = LocalRows(record);
-    return local_rows > 0 ? local_rows : record.rows;
+    return local_rows > 0 ? ContextShape{.rows = local_rows} : record.shape();
   }
 
   const std::shared_ptr<const Request> request_;
@@ -169,7 +175,11 @@ class WarmPreparation : public Preparation {
   explicit WarmPreparation(const Backend* backend) : backend_(backend) {}
 
   absl::Status Check(const ContextRecord& record, const ModelInfo& model) const override {
-    return ValidateContextBytes("name", model.config, record.rows, *backend_,
+    RETURN_IF_ERROR(CheckMemorySet("name",
+                                   "has a memory set, which the server's device does not support; "
+                                   "use a server on a CPU",
+                                   record.shape(), *backend_));
+    return ValidateContextBytes("name", model.config, record.shape(), *backend_,
                                 backend_->context_pool_bytes());
   }
   int64_t LocalRows(const ContextRecord& record) const override { return 0; }

@@ -21,7 +21,7 @@ Estimate SampleEstimateSession::EstimateWork() const {
   Estimate estimate;
   for (const int64_t bytes : plan.ranges()) estimate.device_bytes += bytes;
   estimate.duration = context().model->decode_rate.TimeOf(
-      DecodeFlops(config(), request_->paths, context().record.rows, 0, query_rows()));
+      DecodeFlops(config(), request_->paths, context().record.shape().keys(), 0, query_rows()));
   return estimate;
 }
 

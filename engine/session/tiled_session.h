@@ -36,7 +36,7 @@ class TiledSession : public Session {
   }
 
   RequestedWork Requested() const override {
-    const int64_t context_rows = context().record.rows;
+    const int64_t context_rows = context().record.shape().keys();
     switch (kind_) {
       case WorkKind::kDecode:
         return {kind_, DecodeFlops(config(), paths(), context_rows, 0, query_rows()),

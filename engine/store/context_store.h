@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "engine/data/calendar_features.h"
+#include "engine/data/memory_set.h"
 #include "engine/data/table.h"
 #include "engine/store/context_query.h"
 
@@ -58,11 +59,14 @@ struct ContextRecord {
   int64_t clipped_targets =
       0;  // values treated as errors (ColumnNote::clipped_targets); see ColumnInfo
   int64_t rows = 0;
+  MemorySet memory = {};
   int64_t dataset_bytes = 0;
   absl::Time created;
   ContextDetails details = {};
   absl::Time updated = {};                      // the last change of content or details
   absl::Time last_used = absl::InfinitePast();  // see ContextStore::NoteUses; else unknown
+
+  ContextShape shape() const { return {.rows = rows, .memory = memory}; }
 };
 
 // Identifies a version of a context: its content, its model and its details.
@@ -89,7 +93,7 @@ struct ContextSummary {
   std::string tenant;
   std::string name;
   std::string model;
-  int64_t rows = 0;
+  ContextShape shape;
 };
 
 // (tenant, name) of a context.

@@ -73,6 +73,8 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
     RETURN_IF_ERROR(table->CreateSchema());
   } else if (table->version_ == 1) {
     RETURN_IF_ERROR(table->AddSummaries());
+  } else if (table->version_ == 2) {
+    RETURN_IF_ERROR(table->AddMemoryColumns());
   }
   return table;
 }

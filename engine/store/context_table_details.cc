@@ -1,5 +1,5 @@
-// The functions of ContextTable for replacements and for details of contexts, and the migration of
-// databases without details.
+// The functions of ContextTable for replacements and for details of contexts, and the migrations of
+// databases of earlier versions.
 #include <utility>
 #include <vector>
 
@@ -85,6 +85,14 @@ absl::Status ContextTable::AddSummaries() {
     RETURN_IF_ERROR(WriteSummary(*connection_, record));
   }
   RETURN_IF_ERROR(connection_->Execute(absl::StrCat("PRAGMA user_version = ", kSchemaVersion)));
+  return transaction.Commit();
+}
+
+absl::Status ContextTable::AddMemoryColumns() {
+  SqliteTransaction transaction(*connection_);
+  RETURN_IF_ERROR(transaction.Begin());
+  RETURN_IF_ERROR(connection_->Execute(
+      absl::StrCat(kAddMemoryColumns, "PRAGMA user_version = ", kSchemaVersion)));
   return transaction.Commit();
 }
 

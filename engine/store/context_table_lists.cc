@@ -55,14 +55,19 @@ absl::StatusOr<ContextTable::Page> ContextTable::List(const std::string& tenant,
 
 absl::StatusOr<std::vector<ContextSummary>> ContextTable::ListNewest(int64_t count) {
   SqliteStatement query(*connection_,
-                        "SELECT tenant, name, model, rows FROM contexts"
-                        " ORDER BY created_ns DESC, tenant, name LIMIT ?");
+                        "SELECT tenant, name, model, rows, memory_rows, memory_policy"
+                        " FROM summaries ORDER BY created_ns DESC, tenant, name LIMIT ?");
   query.Bind(count);
   std::vector<ContextSummary> contexts;
   while (true) {
     ASSIGN_OR_RETURN(bool row, query.Step());
     if (!row) return contexts;
-    contexts.push_back({query.Text(0), query.Text(1), query.Text(2), query.Integer(3)});
+    const MemorySet memory = {.rows = query.Integer(4),
+                              .policy = static_cast<MemoryPolicy>(query.Integer(5))};
+    contexts.push_back({query.Text(0),
+                        query.Text(1),
+                        query.Text(2),
+                        {.rows = query.Integer(3), .memory = memory}});
   }
 }
 

@@ -355,7 +355,14 @@ absl::Status SqliteContextStore::RemoveOnFullDisk(const std::string& tenant,
 bool SqliteContextStore::EmptyLog() {
   MutexLock lock(&mutex_);
   if (closing_) return true;
-  const absl::StatusOr<bool> emptied = table_->EmptyLog();
+  absl::StatusOr<bool> emptied = table_->EmptyLog();
+  if (absl::IsResourceExhausted(emptied.status())) {
+    // Emptying the log writes to the database. If there is no space for that, the log would keep
+    // what deletions have freed.
+    room_->Full(emptied.status()).IgnoreError();
+    room_->Release();
+    emptied = table_->EmptyLog();
+  }
   if (emptied.ok()) return *emptied;
   spdlog::warn(
       "the log of the database may contain names of deleted contexts until the next deletion: {}",

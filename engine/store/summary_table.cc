@@ -61,6 +61,10 @@ std::string SummaryChecksum(const ContextRecord& record, absl::string_view label
         StoredTime(record.details.expires)}) {
     absl::StrAppend(&text, number, ":");
   }
+  // Rows of version 2, which have no memory sets, keep their checksums.
+  if (record.memory != MemorySet()) {
+    absl::StrAppend(&text, record.memory.rows, ":", static_cast<int64_t>(record.memory.policy));
+  }
   return ContentDigest(text);
 }
 
@@ -84,17 +88,25 @@ const char kSummarySchema[] = R"sql(
     description TEXT NOT NULL,
     labels TEXT NOT NULL,           -- JSON
     checksum TEXT NOT NULL,         -- SummaryChecksum
+    memory_rows INTEGER NOT NULL DEFAULT 0,    -- 0: no memory set
+    memory_policy INTEGER NOT NULL DEFAULT 1,  -- MemoryPolicy
     PRIMARY KEY (tenant, name),
     FOREIGN KEY (tenant, name) REFERENCES contexts (tenant, name) ON DELETE CASCADE
   ) STRICT;
   CREATE INDEX summaries_by_expiry ON summaries (expires_ns);
 )sql";
 
+const char kAddMemoryColumns[] = R"sql(
+  ALTER TABLE summaries ADD COLUMN memory_rows INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE summaries ADD COLUMN memory_policy INTEGER NOT NULL DEFAULT 1;
+)sql";
+
 const char kSummaryColumns[] =
     " summaries.tenant, summaries.name, summaries.model, summaries.digest, summaries.target,"
     " summaries.rows, summaries.features, summaries.bytes, summaries.clipped_targets,"
     " summaries.created_ns, summaries.updated_ns, summaries.last_used_ns, summaries.expires_ns,"
-    " summaries.description, summaries.labels, summaries.checksum ";
+    " summaries.description, summaries.labels, summaries.checksum, summaries.memory_rows,"
+    " summaries.memory_policy ";
 
 int64_t StoredTime(absl::Time time) {
   if (time == absl::InfiniteFuture()) return kNever;
@@ -129,6 +141,8 @@ SummaryRow CopySummary(const SqliteStatement& row, int first) {
   record.details.description = row.Text(first + 13);
   summary.labels = row.Text(first + 14);
   summary.checksum = row.Text(first + 15);
+  record.memory = {.rows = row.Integer(first + 16),
+                   .policy = static_cast<MemoryPolicy>(row.Integer(first + 17))};
   return summary;
 }
 
@@ -149,7 +163,8 @@ absl::Status WriteSummary(SqliteConnection& connection, const ContextRecord& rec
       "INSERT OR REPLACE INTO summaries (tenant, name, model, digest, target, rows, features, "
       "bytes,"
       " clipped_targets, created_ns, updated_ns, last_used_ns, expires_ns, description, labels,"
-      " checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " checksum, memory_rows, memory_policy)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   statement.Bind(record.tenant);
   statement.Bind(record.name);
   statement.Bind(record.model);
@@ -166,6 +181,8 @@ absl::Status WriteSummary(SqliteConnection& connection, const ContextRecord& rec
   statement.Bind(record.details.description);
   statement.Bind(labels);
   statement.Bind(SummaryChecksum(record, labels));
+  statement.Bind(record.memory.rows);
+  statement.Bind(static_cast<int64_t>(record.memory.policy));
   return statement.Run();
 }
 

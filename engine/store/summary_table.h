@@ -18,6 +18,9 @@ namespace chorale {
 // contexts reads neither their columns nor their datasets.
 extern const char kSummarySchema[];
 
+// Adds the columns that version 2 of the database lacks.
+extern const char kAddMemoryColumns[];
+
 // The columns of a row of `summaries`, in the order of CopySummary, for a SELECT.
 extern const char kSummaryColumns[];
 

@@ -11,6 +11,7 @@
 #include "engine/data/column_meaning.h"
 #include "engine/data/column_validation.h"
 #include "server/codec/details_decoder.h"
+#include "server/codec/memory_codec.h"
 #include "server/codec/resource_name.h"
 #include "server/codec/table_decoder.h"
 
@@ -104,6 +105,7 @@ absl::Status DatasetAssembler::AddSpec(const v1::ContextSpec& spec) {
     return InvalidField("spec.missing_targets", absl::StrCat("is ", spec.missing_targets(),
                                                              ", which is not a known value"));
   }
+  ASSIGN_OR_RETURN(memory_, DecodeMemory(spec));
   drops_missing_targets_ = spec.missing_targets() == v1::ContextSpec::MISSING_TARGETS_DROP;
   request_.context = spec.context_id();
   request_.validate_only = spec.validate_only();
@@ -307,6 +309,7 @@ absl::StatusOr<Dataset> DatasetAssembler::Finish() {
   Dataset dataset;
   dataset.target = target_;
   dataset.seasons = seasons_;
+  dataset.memory = memory_;
   dataset.y = std::move(table_.columns[target].numbers);
   table_.columns.erase(table_.columns.begin() + target);
   dataset.features = std::move(table_);

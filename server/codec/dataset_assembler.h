@@ -12,6 +12,7 @@
 #include "chorale/v1/chorale.pb.h"
 #include "engine/api/request.h"
 #include "engine/data/limits.h"
+#include "engine/data/memory_set.h"
 #include "engine/data/table.h"
 #include "engine/data/text_columns.h"
 
@@ -72,6 +73,7 @@ class DatasetAssembler {
   RegisterRequest request_;
   std::string target_;
   Seasons seasons_ = Seasons::kSought;
+  MemorySet memory_;
   bool drops_missing_targets_ = false;
   int64_t announced_rows_ = 0;  // 0: not announced
   int64_t chunks_ = 0;

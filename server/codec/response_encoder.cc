@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "server/codec/meaning_codec.h"
+#include "server/codec/memory_codec.h"
 #include "server/codec/resource_name.h"
 #include "server/codec/warning_encoder.h"
 
@@ -109,6 +110,7 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
   message->set_feature_count(record.feature_count);
   message->set_clipped_target_count(record.clipped_targets);
   message->set_row_count(record.rows);
+  EncodeMemory(record.memory, message);
   message->set_dataset_bytes(record.dataset_bytes);
   message->set_resident_bytes(info.resident_bytes);
   EncodeTime(record.created, message->mutable_create_time());

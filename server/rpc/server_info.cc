@@ -41,6 +41,7 @@ v1::ServerInfo DescribeServer(const ServiceEnvironment& environment, const Tenan
   EncodeLimits(environment, info.mutable_limits());
   EncodeQuotas(quotas, info.mutable_quotas());
   for (const v1::ServerInfo::Feature feature : environment.features) info.add_features(feature);
+  if (environment.engine->memory_sets()) info.add_features(v1::ServerInfo::FEATURE_MEMORY_SETS);
   return info;
 }
 

@@ -43,7 +43,7 @@ struct ServiceEnvironment {
       [](const std::string&) {};
   int64_t max_message_bytes = 4 << 20;            // requests and responses
   int64_t max_concurrent_calls = 100;             // of a connection
-  std::vector<v1::ServerInfo::Feature> features;  // that the server has
+  std::vector<v1::ServerInfo::Feature> features;  // those of the server, not of its engine
   absl::Duration retry_delay = absl::Seconds(1);  // suggested with RESOURCE_EXHAUSTED
 };
 

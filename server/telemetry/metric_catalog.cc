@@ -66,6 +66,8 @@ const MetricDescription kCatalog[] = {
      "Results: values drawn (Sample), values whose density was computed (LogDensity), and rows "
      "predicted (Predict)."},
     {"chorale_encoded_rows_total", kCounter, "Context rows encoded."},
+    {"chorale_memory_set_keys_total", kCounter,
+     "Keys that each layer and K/V head keeps of contexts encoded as memory sets, by policy."},
     {"chorale_flops_total", kCounter,
      "Floating-point operations of GEMMs and attention, by kind of work."},
     {"chorale_time_to_first_step_seconds", kHistogram,

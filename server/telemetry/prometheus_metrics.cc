@@ -66,6 +66,10 @@ PrometheusMetrics::PrometheusMetrics()
     lookups_[i] = AddCounter(r, "chorale_context_lookups_total", {{"result", kLookups[i]}});
     evictions_[i] = AddCounter(r, "chorale_evictions_total", {{"reason", kEvictions[i]}});
   }
+  for (const MemoryPolicy policy : kMemoryPolicies) {
+    memory_set_keys_[policy] =
+        AddCounter(r, "chorale_memory_set_keys_total", {{"policy", MemoryPolicyName(policy)}});
+  }
   stalled_streams_ = AddCounter(r, "chorale_stalled_streams_total");
   streams_live_ = AddGauge(r, "chorale_streams_live");
   reloads_ok_ = AddCounter(r, "chorale_config_reloads_total", {{"result", "ok"}});
@@ -159,6 +163,10 @@ void PrometheusMetrics::EncodeTime(absl::Duration time) {
 
 void PrometheusMetrics::EncodedRows(const std::string& model, int64_t rows) {
   SeriesOfModel(model).encoded_rows->Increment(static_cast<double>(rows));
+}
+
+void PrometheusMetrics::MemorySetKeys(MemoryPolicy policy, int64_t keys) {
+  memory_set_keys_.at(policy)->Increment(static_cast<double>(keys));
 }
 
 void PrometheusMetrics::RestoreTime(absl::Duration time) {

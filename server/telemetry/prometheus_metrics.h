@@ -49,6 +49,7 @@ class PrometheusMetrics : public MetricsSink {
   void SummaryTime(absl::Duration time) override;
   void EncodeTime(absl::Duration time) override;
   void EncodedRows(const std::string& model, int64_t rows) override;
+  void MemorySetKeys(MemoryPolicy policy, int64_t keys) override;
   void RestoreTime(absl::Duration time) override;
   void Lookup(ContextLookup result) override;
   void Eviction(EvictionReason reason) override;
@@ -106,6 +107,7 @@ class PrometheusMetrics : public MetricsSink {
   prometheus::Histogram* restore_;
   std::array<prometheus::Counter*, 4> lookups_;    // by ContextLookup
   std::array<prometheus::Counter*, 4> evictions_;  // by EvictionReason
+  std::map<MemoryPolicy, prometheus::Counter*> memory_set_keys_;
   prometheus::Counter* stalled_streams_;
   prometheus::Counter* reloads_ok_;
   prometheus::Counter* reloads_failed_;

@@ -49,6 +49,15 @@ TEST(ErrorDetailsTest, AFieldOverALimitHasAReasonOfItsOwn) {
   EXPECT_EQ(ErrorReasonOf(status), "LIMIT_EXCEEDED");
 }
 
+TEST(ErrorDetailsTest, AFieldCanHaveTheErrorOfAnyReason) {
+  const absl::Status status =
+      FieldError(ErrorReason::kMemorySetUnsupported, "spec.memory_row_count", "is 64");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(), "spec.memory_row_count: is 64");
+  EXPECT_EQ(ErrorField(status), "spec.memory_row_count");
+  EXPECT_EQ(ErrorReasonOf(status), "MEMORY_SET_UNSUPPORTED");
+}
+
 TEST(ErrorDetailsTest, AnErrorWithoutAReasonHasTheReasonOfItsCode) {
   EXPECT_EQ(ErrorReasonOf(absl::CancelledError("x")), "CANCELLED");
   EXPECT_EQ(ErrorReasonOf(absl::InternalError("x")), "INTERNAL");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "engine/data/memory_set.h"
 #include "engine/model/model.h"
 
 namespace chorale {
@@ -16,6 +17,7 @@ struct BenchPoint {
   std::string name;
   int64_t paths = 0;         // B
   int64_t context_rows = 0;  // Nctx
+  MemorySet memory = {};     // of the CPU backend
   int64_t query_rows = 32;   // T
   int64_t d_model = 128;
   int64_t n_heads = 2;
@@ -26,6 +28,8 @@ struct BenchPoint {
   // TFLOP/s), the exponentials (16 a clock and multiprocessor) and the traffic of the buffers (4.3
   // TB/s) take; 0 where none was worked out.
   double floor_us = 0;
+
+  ContextShape shape() const { return {.rows = context_rows, .memory = memory}; }
 };
 
 // a to e; b_wide and c_wide, whose model is twice as wide; a_h32 to c_wide_h32, the same with heads

@@ -43,8 +43,8 @@ double Median(std::vector<double> values) {
 }
 
 SessionBytes BytesOf(const Backend& backend, const ModelConfig& config, const BenchPoint& point) {
-  SessionBytes bytes = {.context = backend.ContextBytes(config, point.context_rows),
-                        .encode = backend.EncodeBytes(config, point.context_rows),
+  SessionBytes bytes = {.context = backend.ContextBytes(config, point.shape()),
+                        .encode = backend.EncodeBytes(config, point.shape()),
                         .rows = backend.RowsBytes(config, point.query_rows),
                         .predict = backend.PredictBytes(config, point.query_rows)};
   for (int64_t first = 0; first < point.paths; first += backend.tile_paths()) {
@@ -65,7 +65,7 @@ BenchSession::BenchSession(Backend* backend, const Model& model, const BenchPoin
       model_(Added(backend, model)),
       bytes_(BytesOf(*backend, model.config, point)) {
   const std::unique_ptr<EncodeWork> encode = NewEncode();
-  Run({encode.get()});
+  encode_microseconds_ = Microseconds([&] { Run({encode.get()}); });
   context_ = std::make_shared<const ResidentContext>(encode->TakeContext());
   const auto rows =
       backend->NewRows(context_, MakeFeatures(point.query_rows, kFeatures, 3), {0, bytes_.rows});
@@ -82,9 +82,13 @@ int64_t BenchSession::TilePaths(int64_t tile) const {
 }
 
 std::unique_ptr<EncodeWork> BenchSession::NewEncode() const {
-  return backend_->NewEncode(model_, MakeFeatures(point_.context_rows, kFeatures, 1),
-                             MakeValues(point_.context_rows, 2), {0, bytes_.context},
-                             {0, bytes_.encode});
+  return backend_->NewEncode({.model = model_,
+                              .features = MakeFeatures(point_.context_rows, kFeatures, 1),
+                              .y = MakeValues(point_.context_rows, 2),
+                              .memory = point_.memory,
+                              .seed = 4,
+                              .kv = {0, bytes_.context},
+                              .workspace = {0, bytes_.encode}});
 }
 
 TileSpec BenchSession::Tile(int64_t paths) const {

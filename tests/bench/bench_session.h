@@ -43,6 +43,8 @@ class BenchSession {
 
   const BenchPoint& point() const { return point_; }
   const ModelConfig& config() const { return model_->config(); }
+  // Of the encoding in the constructor.
+  double encode_microseconds() const { return encode_microseconds_; }
   int64_t tiles() const;
   int64_t TilePaths(int64_t tile) const;  // the last one may have fewer
 
@@ -72,6 +74,7 @@ class BenchSession {
   const BenchPoint point_;
   const std::shared_ptr<const BackendModel> model_;
   const SessionBytes bytes_;
+  double encode_microseconds_ = 0;
   std::shared_ptr<const ResidentContext> context_;
   std::shared_ptr<const EncodedRows> query_rows_;
 };

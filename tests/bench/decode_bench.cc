@@ -1,12 +1,15 @@
 // Microseconds per decode step of the CPU backend, at the standard points.
 //
 // Usage: decode_bench [--threads N] [--runs N] [--points B,Nctx;B,Nctx;...]
+//                     [--memory_rows M [--memory_policy merge|heavy|sample]]
 //
 // One run draws B paths over T = 32 query rows against a context of Nctx rows: D=128 H=4 L=12
 // Dff=256 M=20, two tokens per path and step. The time per step is the run's time divided by T.
 // Before anything is timed, the log-densities that the decode reports of its own draws are held
 // against teacher forcing. Prints one JSON line per point: the median over runs, GFLOP/s, and the
-// share of the fused multiply-add peak measured on as many cores just before.
+// share of the fused multiply-add peak measured on as many cores just before; also the seconds of
+// the encoding of the context, once, in slices of any length. With --memory_rows, a larger context
+// is reduced to a memory set of M keys (engine/data/memory_set.h).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -23,6 +26,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cpu/backend.h"
+#include "engine/data/memory_set.h"
 #include "kernels/cpu/target.h"
 #include "tests/bench/bench_point.h"
 #include "tests/bench/bench_session.h"
@@ -32,16 +36,29 @@ ABSL_FLAG(int, threads, 0, "Threads of the backend; 0 for one per processor.");
 ABSL_FLAG(int, runs, 5, "Timed runs per point, after one that is not timed.");
 ABSL_FLAG(std::string, points, "64,442;512,1024;64,8192", "Points B,Nctx, separated by ';'.");
 
+ABSL_FLAG(int64_t, memory_rows, 0, "Keys of a memory set; 0: one for each row.");
+ABSL_FLAG(std::string, memory_policy, "merge", "merge, heavy or sample.");
+
 namespace chorale {
 namespace {
 
 constexpr double kTolerance = 1e-3;  // of a log-density, in nats
 
+MemorySet ParseMemorySet() {
+  MemorySet memory = {.rows = absl::GetFlag(FLAGS_memory_rows)};
+  const std::string policy = absl::GetFlag(FLAGS_memory_policy);
+  if (!MemoryPolicyFromName(policy, &memory.policy)) {
+    std::fprintf(stderr, "--memory_policy: '%s' is not merge, heavy or sample\n", policy.c_str());
+    std::exit(2);
+  }
+  return memory;
+}
+
 std::vector<BenchPoint> ParsePoints(const std::string& text) {
   std::vector<BenchPoint> points;
   for (absl::string_view each : absl::StrSplit(text, ';', absl::SkipEmpty())) {
     const std::vector<absl::string_view> numbers = absl::StrSplit(each, ',');
-    BenchPoint point;
+    BenchPoint point = {.memory = ParseMemorySet()};
     if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &point.paths) ||
         !absl::SimpleAtoi(numbers[1], &point.context_rows)) {
       std::fprintf(stderr, "--points: '%s' is not B,Nctx\n", std::string(each).c_str());
@@ -123,10 +140,12 @@ int Main() {
     const auto query_rows = static_cast<double>(point.query_rows);
     std::printf(
         "{\"name\": \"chorale\", \"target\": \"%s\", \"threads\": %d, \"B\": %lld, \"Nctx\": %lld, "
-        "\"us_per_step\": %.1f, \"min_us\": %.1f, \"max_us\": %.1f, \"gflops\": %.1f, "
+        "\"memory_rows\": %lld, \"encode_s\": %.2f, \"us_per_step\": %.1f, \"min_us\": %.1f, "
+        "\"max_us\": %.1f, \"gflops\": %.1f, "
         "\"peak_gflops\": %.1f, \"share_of_peak\": %.3f, \"worst_density_error\": %.2g}\n",
         kernels::SimdTargetName().c_str(), threads, static_cast<long long>(point.paths),
-        static_cast<long long>(point.context_rows), median / query_rows * 1e6,
+        static_cast<long long>(point.context_rows), static_cast<long long>(point.memory.rows),
+        session.encode_microseconds() * 1e-6, median / query_rows * 1e6,
         seconds.front() / query_rows * 1e6, seconds.back() / query_rows * 1e6,
         flops / median * 1e-9, peak * 1e-9, flops / median / peak, error);
     std::fflush(stdout);

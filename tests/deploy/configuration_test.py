@@ -1,5 +1,6 @@
 """Tests of the configuration files of the Debian package and of the image: the server starts with
-each, and sheds load before it is ended for its memory."""
+each, and sheds load before it is ended for its memory. Tests of constants in deploy/ that must be
+those of the sources."""
 
 from __future__ import annotations
 
@@ -118,6 +119,18 @@ class ServersFileTest(unittest.TestCase):
                                      timeout=START_SECONDS, check=False)
                 self.assertEqual(run.returncode, status, run.stderr)
                 self.assertIn(message, run.stdout + run.stderr)
+
+
+class MoveContextsTest(unittest.TestCase):
+
+    def test_the_version_of_the_database_is_that_of_the_server(self) -> None:
+        """Otherwise move_contexts.py rejects the database of each server."""
+        versions = [
+            re.findall(pattern, (ROOT / file).read_text(encoding='utf-8'), re.MULTILINE)
+            for file, pattern in (('deploy/move_contexts.py', r'^SCHEMA_VERSION = (\d+)$'),
+                                  ('engine/store/context_table.h', r' kSchemaVersion = (\d+);'))]
+        self.assertEqual([len(found) for found in versions], [1, 1])
+        self.assertEqual(*versions)
 
 
 class DockerfileTest(unittest.TestCase):

@@ -68,6 +68,7 @@ METRICS = [
     _counter('chorale_values_total', 8000, method=['Sample', 'LogDensity', 'Predict'],
              model=MODELS),
     _counter('chorale_encoded_rows_total', 700, model=MODELS),
+    _counter('chorale_memory_set_keys_total', 20, policy=['merge', 'heavy', 'sample']),
     _counter('chorale_flops_total', 3e10, work=['encode', 'rows', 'decode', 'density', 'predict']),
     _histogram('chorale_time_to_first_step_seconds', 0.3),
     _histogram('chorale_step_seconds', 0.003), _histogram('chorale_tick_seconds', 0.02),

@@ -339,7 +339,8 @@ TEST_F(EngineCpuTest, WorkTakesTheFlopsThatWereEstimated) {
   const auto expect_near = [&](WorkKind kind, double estimate, double tolerance) {
     EXPECT_NEAR(metrics_.flops(kind) / estimate, 1, tolerance) << static_cast<int>(kind);
   };
-  expect_near(WorkKind::kEncode, EncodeFlops(config, kRows), 0.35);  // and the row encoder's
+  expect_near(WorkKind::kEncode, EncodeFlops(config, {.rows = kRows}),
+              0.35);  // and the row encoder's
   expect_near(WorkKind::kDecode, DecodeFlops(config, 70, kRows, 0, kQueryRows), 1e-9);
   expect_near(WorkKind::kDensity, DensityFlops(config, kRows, kQueryRows, 70), 0.35);
   expect_near(WorkKind::kPredict, PredictFlops(config, kRows, 200), 0.35);

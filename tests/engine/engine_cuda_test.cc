@@ -91,8 +91,8 @@ class EngineCudaTest : public ::testing::Test {
     absl::StatusOr<std::unique_ptr<Backend>> backend = cuda::NewBackend({.memory = options});
     ASSERT_TRUE(backend.ok()) << backend.status();
     engine_options_.max_queue_wait = absl::Hours(1);  // the emulator is slow
-    largest_context_ = (*backend)->ContextBytes(model_.config, RowsOf(kContexts - 1));
-    largest_encoding_ = (*backend)->EncodeBytes(model_.config, RowsOf(kContexts - 1));
+    largest_context_ = (*backend)->ContextBytes(model_.config, {.rows = RowsOf(kContexts - 1)});
+    largest_encoding_ = (*backend)->EncodeBytes(model_.config, {.rows = RowsOf(kContexts - 1)});
     largest_request_ = std::max(
         (*backend)->DensityBytes(model_.config, kQueryRows, 2),
         (*backend)->RowsBytes(model_.config, 200) + (*backend)->PredictBytes(model_.config, 128));

@@ -61,6 +61,9 @@ class RecordingMetrics : public MetricsSink {
   void SummaryTime(absl::Duration time) override { ++summaries; }
   void UnreadStream() override { ++unread_streams; }
   void EncodedRows(const std::string& model, int64_t rows) override { encoded_rows += rows; }
+  void MemorySetKeys(MemoryPolicy policy, int64_t keys) override {
+    memory_set_keys[static_cast<size_t>(policy)] += keys;
+  }
 
   int64_t values_of(WorkKind kind) const { return values[static_cast<int>(kind)]; }
   int64_t values_of(const std::string& tenant_and_model) {
@@ -86,7 +89,8 @@ class RecordingMetrics : public MetricsSink {
 
   std::atomic<int64_t> first_steps{0}, tile_steps{0}, encodings{0}, restores{0}, admissions{0},
       evictions{0}, summaries{0}, unread_streams{0}, encoded_rows{0}, dropped_from_host{0};
-  std::array<std::atomic<int64_t>, 4> lookups{};  // by ContextLookup
+  std::array<std::atomic<int64_t>, 4> lookups{};          // by ContextLookup
+  std::array<std::atomic<int64_t>, 4> memory_set_keys{};  // by MemoryPolicy
 
  private:
   static constexpr size_t kWorkKinds = 6;

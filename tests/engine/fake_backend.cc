@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/integer_math.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_work.h"
 #include "tests/engine/used_ranges.h"
@@ -56,11 +57,13 @@ class FakeBackend : public Backend {
   int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
     return rows * options_.predict_bytes_per_row;
   }
-  int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const override {
-    return rows * options_.encode_bytes_per_row;
+  bool memory_sets() const override { return options_.memory_sets; }
+  int64_t EncodeBytes(const ModelConfig& config, const ContextShape& shape) const override {
+    return shape.keys() * options_.encode_bytes_per_row;
   }
-  int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
-    return rows * options_.context_bytes_per_row;
+  int64_t ContextBytes(const ModelConfig& config, const ContextShape& shape) const override {
+    const int64_t of_weights = shape.reduced() ? shape.keys() * options_.memory_bytes_per_key : 0;
+    return shape.keys() * options_.context_bytes_per_row + RoundUp(of_weights, 64);
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
     return query_rows * paths * options_.buffer_bytes_per_value;
@@ -78,23 +81,25 @@ class FakeBackend : public Backend {
   }
   void RemoveModel(const BackendModel& model) override { ++log_->removed_models; }
 
-  std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                        FeatureMatrix features, std::vector<float> y, PoolRange kv,
-                                        PoolRange workspace) override {
+  std::unique_ptr<EncodeWork> NewEncode(EncodeSpec spec) override {
     ++log_->encodings;
-    EXPECT_EQ(features.rows, static_cast<int64_t>(y.size()));
-    EXPECT_EQ(kv.bytes, ContextBytes(model->config(), features.rows));
-    CheckRange(kv, options_.context_pool_bytes);
-    EXPECT_GE(workspace.bytes, EncodeBytes(model->config(), features.rows));
-    CheckRange(workspace, options_.encode_pool_bytes);
-    auto work = std::make_unique<FakeEncode>(std::move(model), features.rows, kv,
-                                             options_.encode_steps, &memory_, log_);
-    work->Keep({contexts_.Begin(kv, Access::kWrite), encode_.Begin(workspace, Access::kWrite)});
+    log_->AddEncoding({spec.shape(), spec.seed});
+    EXPECT_TRUE(memory_sets() || !spec.shape().reduced());
+    EXPECT_EQ(spec.features.rows, static_cast<int64_t>(spec.y.size()));
+    EXPECT_EQ(spec.kv.bytes, ContextBytes(spec.model->config(), spec.shape()));
+    CheckRange(spec.kv, options_.context_pool_bytes);
+    EXPECT_GE(spec.workspace.bytes, EncodeBytes(spec.model->config(), spec.shape()));
+    CheckRange(spec.workspace, options_.encode_pool_bytes);
+    std::vector<UsedRanges::Use> uses;
+    uses.push_back(contexts_.Begin(spec.kv, Access::kWrite));
+    uses.push_back(encode_.Begin(spec.workspace, Access::kWrite));
+    auto work = std::make_unique<FakeEncode>(spec, options_.encode_steps, &memory_, log_);
+    work->Keep(std::move(uses));
     return work;
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features, PoolRange buffer) override {
-    EXPECT_EQ(memory_.RowsAt(context->kv), context->rows);
+    EXPECT_EQ(memory_.ContentAt(context->kv), FakeMemory::ContentOf(context->shape));
     EXPECT_EQ(buffer.bytes, RowsBytes(context->model->config(), features.rows));
     CheckRange(buffer, options_.buffer_pool_bytes);
     auto work =
@@ -238,6 +243,16 @@ void FakeBackendLog::AddDecodeTick(const DecodeTick& tick) {
 std::vector<FakeBackendLog::DecodeTick> FakeBackendLog::decode_ticks() {
   MutexLock lock(&mutex_);
   return decode_ticks_;
+}
+
+void FakeBackendLog::AddEncoding(const FakeEncoding& encoding) {
+  MutexLock lock(&mutex_);
+  all_encodings_.push_back(encoding);
+}
+
+std::vector<FakeEncoding> FakeBackendLog::all_encodings() {
+  MutexLock lock(&mutex_);
+  return all_encodings_;
 }
 
 void FakeBackendLog::OpenGate() {

@@ -26,6 +26,8 @@ struct FakeBackendOptions {
   int64_t context_pool_bytes = 1 << 20;
   int64_t buffer_pool_bytes = 1 << 20;
   int64_t context_bytes_per_row = 64;
+  int64_t memory_bytes_per_key = 8;  // of a memory set, in addition
+  bool memory_sets = true;
   int64_t buffer_bytes_per_value = 64;  // of each path and query row
   int64_t density_bytes_per_row = 64;
   int64_t encode_steps = 3;
@@ -37,6 +39,14 @@ struct FakeBackendOptions {
   int64_t host_context_pool_bytes = 0;
   bool host_reaches_contexts = false;  // as of a backend on the CPU
   int64_t copy_steps = 2;
+};
+
+// What determines the keys and values that an encoding makes of its data.
+struct FakeEncoding {
+  ContextShape shape;
+  uint64_t seed = 0;
+
+  friend bool operator==(const FakeEncoding&, const FakeEncoding&) = default;
 };
 
 // What the fake backend was asked to do. Thread-safe.
@@ -80,6 +90,10 @@ class FakeBackendLog {
   void AddDecodeTick(const DecodeTick& tick);
   std::vector<DecodeTick> decode_ticks();
 
+  // All encodings, in the order in which they began.
+  void AddEncoding(const FakeEncoding& encoding);
+  std::vector<FakeEncoding> all_encodings();
+
   // While closed, Advance waits before it does anything.
   void CloseGate();
   void OpenGate();
@@ -95,6 +109,7 @@ class FakeBackendLog {
   int64_t allowed_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<DecodeTick> decode_ticks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<FakeEncoding> all_encodings_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The value that path `path` has at `step` with this seed, before scaling.

@@ -136,7 +136,7 @@ class FakeStore : public ContextStore {
     if (static_cast<int64_t>(records.size()) > limit) records.resize(limit);
     std::vector<ContextSummary> newest;
     for (const ContextRecord& record : records) {
-      newest.push_back({record.tenant, record.name, record.model, record.rows});
+      newest.push_back({record.tenant, record.name, record.model, record.shape()});
     }
     return newest;
   }

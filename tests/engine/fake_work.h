@@ -81,38 +81,47 @@ class FakeWork : public Base, public Steps {
   int64_t steps_at_this_cost() const override { return total_ - done_steps_; }
 };
 
-// The keys and values of a context are the number of its rows, again and again.
+// The keys and values of a context are a number that identifies its shape, again and again.
 struct FakeMemory {
   std::vector<char> contexts;
   std::vector<char> host;
 
-  void Encode(const PoolRange& kv, int64_t rows) {
+  // The number of rows; of a memory set, also its size and policy.
+  static int64_t ContentOf(const ContextShape& shape) {
+    if (!shape.reduced()) return shape.rows;
+    const auto policy = static_cast<int64_t>(shape.memory.policy);
+    return shape.rows + (shape.memory.rows << 24) + (policy << 48);
+  }
+
+  void Encode(const PoolRange& kv, const ContextShape& shape) {
+    const int64_t content = ContentOf(shape);
     for (int64_t at = 0; at + 8 <= kv.bytes; at += 8) {
-      std::memcpy(contexts.data() + kv.offset + at, &rows, 8);
+      std::memcpy(contexts.data() + kv.offset + at, &content, 8);
     }
   }
-  // The rows of the context that lies there; -1 when it is none, or not whole.
-  int64_t RowsAt(const PoolRange& kv) const {
-    int64_t rows = -1;
+  // The content of the context that lies there; -1 when it is none, or not whole.
+  int64_t ContentAt(const PoolRange& kv) const {
+    int64_t content = -1;
     for (int64_t at = 0; at + 8 <= kv.bytes; at += 8) {
       int64_t found = 0;
       std::memcpy(&found, contexts.data() + kv.offset + at, 8);
-      if (at > 0 && found != rows) return -1;
-      rows = found;
+      if (at > 0 && found != content) return -1;
+      content = found;
     }
-    return rows;
+    return content;
   }
 };
 
 class FakeEncode : public FakeWork<EncodeWork> {
  public:
-  FakeEncode(std::shared_ptr<const BackendModel> model, int64_t rows, PoolRange kv, int64_t steps,
-             FakeMemory* memory, FakeBackendLog* log)
-      : FakeWork(steps, log), context_{std::move(model), nullptr, kv, rows}, memory_(memory) {}
+  FakeEncode(const EncodeSpec& spec, int64_t steps, FakeMemory* memory, FakeBackendLog* log)
+      : FakeWork(steps, log),
+        context_{spec.model, nullptr, spec.kv, spec.shape()},
+        memory_(memory) {}
   ResidentContext TakeContext() override { return context_; }
   void Step() override {
     Steps::Step();
-    if (finished()) memory_->Encode(context_.kv, context_.rows);
+    if (finished()) memory_->Encode(context_.kv, context_.shape);
   }
 
  private:

@@ -63,8 +63,9 @@ class MeteredBackend : public Backend {
       const BackendModel& model, absl::string_view bytes) const override {
     return inner_->ReadEncoderState(model, bytes);
   }
-  int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
-    return inner_->ContextBytes(config, rows);
+  bool memory_sets() const override { return inner_->memory_sets(); }
+  int64_t ContextBytes(const ModelConfig& config, const ContextShape& shape) const override {
+    return inner_->ContextBytes(config, shape);
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
     return inner_->BufferBytes(config, query_rows, paths);
@@ -79,16 +80,14 @@ class MeteredBackend : public Backend {
   int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
     return inner_->PredictBytes(config, rows);
   }
-  int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const override {
-    return inner_->EncodeBytes(config, rows);
+  int64_t EncodeBytes(const ModelConfig& config, const ContextShape& shape) const override {
+    return inner_->EncodeBytes(config, shape);
   }
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     return inner_->AddModel(model);
   }
-  std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                        FeatureMatrix features, std::vector<float> y, PoolRange kv,
-                                        PoolRange workspace) override {
-    return inner_->NewEncode(std::move(model), std::move(features), std::move(y), kv, workspace);
+  std::unique_ptr<EncodeWork> NewEncode(EncodeSpec spec) override {
+    return inner_->NewEncode(std::move(spec));
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features, PoolRange buffer) override {

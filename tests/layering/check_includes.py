@@ -46,12 +46,14 @@ FOLDERS = {
     'engine/model': 'kernels/ops',
     'engine/data': 'engine/model/model_config.h',
     'engine/store': 'engine/data',
-    'engine/backend': 'engine/data engine/model',
+    'engine/backend':
+        'engine/data engine/model kernels/ops/panel_layout.h kernels/ops/random.h '
+        'kernels/ops/spread_keys.h',
     'engine/backend/host': 'engine/model kernels/ops',
     'engine/backend/row_encoder':
         'engine/backend engine/backend/host engine/data engine/model kernels/ops',
     'engine/backend/cpu':
-        'engine/backend engine/backend/host engine/backend/row_encoder engine/model '
+        'engine/backend engine/backend/host engine/backend/row_encoder engine/data engine/model '
         'kernels/cpu/target.h kernels/ops',
     'engine/backend/cuda/device': 'engine/backend/backend.h kernels/cuda/runtime',
     'engine/backend/cuda/row_encoder':
@@ -68,8 +70,8 @@ FOLDERS = {
     'engine/pools': 'engine/backend/backend.h',
     'engine/context':
         'engine/api/metrics_sink.h engine/api/model_info.h engine/api/request.h '
-        'engine/api/stats.h engine/backend/backend.h engine/backend/flop_model.h engine/data '
-        'engine/pools engine/model engine/store',
+        'engine/api/stats.h engine/backend/backend.h engine/backend/flop_model.h '
+        'engine/backend/memory_plan.h engine/data engine/pools engine/model engine/store',
     'engine/session':
         'engine/api/call.h engine/api/call_context.h engine/api/call_report.h '
         'engine/api/metrics_sink.h engine/api/request.h engine/backend/backend.h '

@@ -149,6 +149,8 @@ class FakeEngine : public Engine {
     return on_registered ? on_registered() : StoreTotals{3, 4000, 5000};
   }
   BackendInfo backend_info() const override { return {"cpu", "fake", 2}; }
+  std::atomic<bool> has_memory_sets{false};
+  bool memory_sets() const override { return has_memory_sets; }
   std::vector<DeviceMemoryPart> DeviceMemory() const override { return {{"weights", 77}}; }
   std::string backend_description() const override { return "fake"; }
   absl::Status Health() const override {

@@ -9,9 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/require.h"
 #include "base/status_macros.h"
+#include "engine/backend/cpu/context_layout.h"
 #include "engine/backend/cpu/decode.h"
 #include "engine/backend/cpu/density.h"
 #include "engine/backend/cpu/encode.h"
+#include "engine/backend/cpu/memory_encode.h"
 #include "engine/backend/cpu/memory_pool.h"
 #include "engine/backend/cpu/model.h"
 #include "engine/backend/cpu/predict.h"
@@ -60,8 +62,9 @@ class Backend : public chorale::Backend {
     return dynamic_cast<const PackedModel&>(model).row_encoder().ReadState(bytes);
   }
 
-  int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
-    return ContextKvBytes(config, rows);
+  bool memory_sets() const override { return true; }
+  int64_t ContextBytes(const ModelConfig& config, const ContextShape& shape) const override {
+    return ContextLayout(config, shape).bytes();
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
     return DecodeBufferBytes(config, query_rows, paths);
@@ -76,11 +79,12 @@ class Backend : public chorale::Backend {
     return std::make_shared<const PackedModel>(model);
   }
 
-  std::unique_ptr<chorale::EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                                 FeatureMatrix features, std::vector<float> y,
-                                                 PoolRange kv, PoolRange workspace) override {
-    return std::make_unique<EncodeWork>(std::move(model), std::move(features), std::move(y), kv,
-                                        context_pool_->At(kv), threads_->threads());
+  std::unique_ptr<chorale::EncodeWork> NewEncode(EncodeSpec spec) override {
+    float* pool = context_pool_->At(spec.kv);
+    if (spec.shape().reduced()) {
+      return std::make_unique<MemoryEncodeWork>(std::move(spec), pool, threads_->threads());
+    }
+    return std::make_unique<EncodeWork>(std::move(spec), pool, threads_->threads());
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features, PoolRange buffer) override {

@@ -54,12 +54,12 @@ DecodeWork::DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
 }
 
 double DecodeWork::next_flops(int64_t steps) const {
-  return DecodeFlops(model_.config(), spec_.tile.paths, context_.rows(), steps_done_, steps);
+  return DecodeFlops(model_.config(), spec_.tile.paths, context_.keys(), steps_done_, steps);
 }
 
 double DecodeWork::next_step_flops() const {
   if (done()) return 0;
-  return DecodeStepFlops(model_.config(), spec_.tile.paths, context_.rows(), steps_done_);
+  return DecodeStepFlops(model_.config(), spec_.tile.paths, context_.keys(), steps_done_);
 }
 
 MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {

@@ -56,8 +56,8 @@ DensityWork::DensityWork(DensitySpec spec, const float* context_kv, float* buffe
 
 LayerSchedule DensityWork::ScheduleOfGroup() const {
   const int64_t paths = std::min(layout_.group_paths, spec_.tile.paths - first_path_);
-  return LayerSchedule(DensityPhaseFlops(model_.config(), context_.rows(), query_rows_),
-                       2 * paths * query_rows_ - 1, ChunkRowsFor(context_.rows()));
+  return LayerSchedule(DensityPhaseFlops(model_.config(), context_.keys(), query_rows_),
+                       2 * paths * query_rows_ - 1, ChunkRowsFor(context_.keys()));
 }
 
 MixtureSpan DensityWork::mixture(int64_t path, int64_t position) const {

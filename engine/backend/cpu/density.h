@@ -48,6 +48,7 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
 
   bool done() const override { return first_path_ == spec_.tile.paths; }
   double next_step_flops() const override { return schedule_.next_step_flops(); }
+  double next_flops(int64_t steps) const override { return schedule_.next_flops(steps); }
   int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   absl::Span<const double> log_densities() const override { return log_densities_; }
   MixtureSpan mixture(int64_t path, int64_t position) const override;

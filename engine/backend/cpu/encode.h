@@ -7,16 +7,14 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/cpu/context_layout.h"
 #include "engine/backend/cpu/work.h"
 #include "engine/backend/host/aligned_buffer.h"
 #include "engine/backend/layer_schedule.h"
 
 namespace chorale::cpu {
 
-// The size of a resident context: [L] of LayerKvShape(config).Elements(rows).
-int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
-
-// Encodes a context phase by phase. Within a phase all rows are independent:
+// Encodes a context that is not reduced, phase by phase. Within a phase all rows are independent:
 //
 // clang-format off
 //   fit         the row encoder is fitted to the context, one task per step
@@ -31,12 +29,13 @@ int64_t ContextKvBytes(const ModelConfig& config, int64_t rows);
 // Thread contract: see BatchedWork. Tasks of one batch process different rows.
 class EncodeWork : public chorale::EncodeWork, public BatchedWork {
  public:
-  // `pool` is the context pool's memory at kv; `threads` determines the number of rows per step.
-  EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
-             std::vector<float> y, PoolRange kv, float* pool, int threads);
+  // `pool` is the context pool's memory at spec.kv; `threads` determines the number of rows per
+  // step. REQUIRES: !spec.shape().reduced().
+  EncodeWork(EncodeSpec spec, float* pool, int threads);
 
   bool done() const override { return schedule_.done(); }
-  double next_step_flops() const override;
+  double next_step_flops() const override { return current_schedule().next_step_flops(); }
+  double next_flops(int64_t steps) const override { return current_schedule().next_flops(steps); }
   int64_t steps_at_this_cost() const override;
   ResidentContext TakeContext() override;
 
@@ -46,19 +45,18 @@ class EncodeWork : public chorale::EncodeWork, public BatchedWork {
 
  private:
   bool fitted() const { return fit_schedule_.done(); }
+  const LayerSchedule& current_schedule() const { return fitted() ? schedule_ : fit_schedule_; }
 
   void EmbedRowsOfContext(int64_t first, int64_t rows, Scratch& scratch);
   void AttendAndFeedForward(int64_t layer, int64_t rows, float* x, Scratch& scratch);
   void PreAttention(int64_t layer, int64_t first, int64_t rows, float* x, Scratch& scratch);
 
-  const std::shared_ptr<const BackendModel> owner_;
+  EncodeSpec spec_;  // its features and y are emptied after layer 0
   const PackedModel* const model_;
-  const PoolRange range_;
-  float* const kv_;  // [L] of LayerKvShape(config).Elements(rows_)
-  const int64_t rows_;
+  const ContextShape shape_;
+  const ContextLayout layout_;
+  float* const memory_;  // of the context
 
-  FeatureMatrix features_;              // emptied after layer 0
-  std::vector<float> y_;                // [N], emptied after layer 0
   std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
   std::shared_ptr<const RowEncoderState> encoder_state_;
   AlignedBuffer tokens_;        // [N, D]
@@ -74,6 +72,7 @@ class EncodeQueryRowsWork : public RowsWork, public BatchedWork {
 
   bool done() const override { return schedule_.done(); }
   double next_step_flops() const override { return schedule_.next_step_flops(); }
+  double next_flops(int64_t steps) const override { return schedule_.next_flops(steps); }
   int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   std::shared_ptr<const EncodedRows> TakeRows() override;
 

@@ -60,19 +60,25 @@ void ProjectKv(const PackedModel& model, const PackedLayer& layer, int64_t rows,
   layer.key_value.Apply(rows, x, x_stride, scratch.key_value.data());
 }
 
-void AttendRows(const PackedModel& model, const PackedLayer& layer, const AttentionKv& keys,
-                int64_t rows, float* x, Scratch& scratch) {
+float AttentionScale(const ModelConfig& config) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim())));
+}
+
+void AttendTo(const PackedModel& model, const PackedLayer& layer, const AttentionKv& keys,
+              int64_t rows, const float* x, const AttentionResults& results,
+              const Scratch& scratch) {
   const ModelConfig& config = model.config();
   const int64_t d = config.d_model;
   const bool buffered = keys.buffer.keys != nullptr;
-  float* query = scratch.query.data();
-  float* mixed = scratch.mixed.data();
-  layer.query.Apply(rows, x, d, query);
+  layer.query.Apply(rows, x, d, results.query);
   const kernels::SharedContextAttentionParams params = {
-      .q = query,
-      .out = query,
+      .q = results.query,
+      .out = results.out,
+      .lse = results.lse,
       .context_keys = keys.context.keys,
       .context_values = keys.context.values,
+      .context_log_weights = keys.context_log_weights,
+      .row_hidden_key = results.row_hidden_key,
       .buffer_keys = keys.buffer.keys,
       .buffer_values = keys.buffer.values,
       .row_path = buffered ? scratch.row_path.data() : nullptr,
@@ -86,11 +92,23 @@ void AttendRows(const PackedModel& model, const PackedLayer& layer, const Attent
       .buffer_path_stride = keys.buffer_path_stride,
       .q_stride = d,
       .out_stride = d,
-      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim())))};
+      .scale = AttentionScale(config)};
   assert(kernels::ValidateSharedContextAttention(params).ok());
   kernels::SharedContextAttention(params);
-  layer.output.Apply(rows, query, d, mixed);
+}
+
+void ProjectAttended(const PackedModel& model, const PackedLayer& layer, int64_t rows,
+                     const float* attended, float* x, Scratch& scratch) {
+  float* mixed = scratch.mixed.data();
+  layer.output.Apply(rows, attended, model.config().d_model, mixed);
   Normalize(layer.norm2, model.config().layer_norm_eps, rows, x, mixed, x);
+}
+
+void AttendRows(const PackedModel& model, const PackedLayer& layer, const AttentionKv& keys,
+                int64_t rows, float* x, Scratch& scratch) {
+  float* query = scratch.query.data();
+  AttendTo(model, layer, keys, rows, x, {.query = query, .out = query}, scratch);
+  ProjectAttended(model, layer, rows, query, x, scratch);
 }
 
 void FeedForward(const PackedModel& model, const PackedLayer& layer, int64_t rows, float* x,

@@ -17,7 +17,8 @@ namespace chorale::cpu {
 // The keys and values that the rows of a chunk attend to in one layer.
 struct AttentionKv {
   KvView<const float> context;
-  int64_t context_rows = 0;
+  const float* context_log_weights = nullptr;  // [Hkv, context_rows]; null: all weights are 1
+  int64_t context_rows = 0;                    // keys
   // Buffers of the paths; the buffer of path p begins at p * buffer_path_stride. If null, there is
   // no buffer, and scratch.row_path and scratch.row_visible are not read.
   KvView<const float> buffer;
@@ -35,6 +36,24 @@ void MixFeatures(const PackedModel& model, const PackedLayer& layer, int64_t row
 // scratch.key_value [rows, 2 Hkv Dh] = [Wk x | Wv x], from rows of x with the distance x_stride.
 void ProjectKv(const PackedModel& model, const PackedLayer& layer, int64_t rows, const float* x,
                int64_t x_stride, Scratch& scratch);
+
+float AttentionScale(const ModelConfig& config);
+
+// The attention of rows to keys. See kernels/ops/shared_context_attention.h for arrays that may be
+// null.
+struct AttentionResults {
+  const int32_t* row_hidden_key = nullptr;  // [rows, Hkv] or null, an input
+  float* query = nullptr;                   // [rows, D], Wq x
+  float* out = nullptr;                     // [rows, D], attend(Wq x, keys); may be `query`
+  float* lse = nullptr;                     // [rows, H] or null
+};
+void AttendTo(const PackedModel& model, const PackedLayer& layer, const AttentionKv& keys,
+              int64_t rows, const float* x, const AttentionResults& results,
+              const Scratch& scratch);
+
+// x = LN2(x + Wo attended), from attended [rows, D].
+void ProjectAttended(const PackedModel& model, const PackedLayer& layer, int64_t rows,
+                     const float* attended, float* x, Scratch& scratch);
 
 // x = LN2(x + Wo attend(Wq x, keys))
 void AttendRows(const PackedModel& model, const PackedLayer& layer, const AttentionKv& keys,

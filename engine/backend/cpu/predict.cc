@@ -14,8 +14,8 @@ PredictWork::PredictWork(PredictSpec spec, const float* context_kv)
       model_(context_.model()),
       encodings_(EncodingsOf(*spec_.query_rows)),
       tokens_(spec_.rows * model_.config().d_model),
-      schedule_(PredictLayerFlops(model_.config(), context_.rows()), spec_.rows,
-                ChunkRowsFor(context_.rows())),
+      schedule_(PredictLayerFlops(model_.config(), context_.keys()), spec_.rows,
+                ChunkRowsFor(context_.keys())),
       mixtures_(spec_.rows, model_.config().num_components) {
   Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
               spec_.first_row + spec_.rows <= spec_.query_rows->rows(),

@@ -22,6 +22,7 @@ class PredictWork : public chorale::PredictWork, public BatchedWork {
 
   bool done() const override { return schedule_.done(); }
   double next_step_flops() const override { return schedule_.next_step_flops(); }
+  double next_flops(int64_t steps) const override { return schedule_.next_flops(steps); }
   int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   MixtureSpan mixture(int64_t row) const override;
 

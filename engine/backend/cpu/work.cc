@@ -12,6 +12,12 @@ const float* EncodingsOf(const EncodedRows& rows) {
   return cpu_rows->encodings();
 }
 
+void RequireShape(const FeatureMatrix& features) {
+  Require(features.rows >= 1 && features.features >= 1 &&
+              static_cast<int64_t>(features.x.size()) == features.rows * features.features,
+          "features are [rows, features], with at least one row and one feature");
+}
+
 int32_t QueryRowAt(const TileSpec& tile, int64_t path, int64_t position) {
   return tile.order.empty() ? static_cast<int32_t>(position)
                             : tile.order[path * tile.query_rows->rows() + position];
@@ -32,18 +38,23 @@ MixtureSpan MixtureStore::Get(int64_t row) const {
           .log_weight = absl::MakeConstSpan(log_weight_).subspan(begin, components_)};
 }
 
-ContextKvView::ContextKvView(const ResidentContext& context, const float* pool)
-    : model_(dynamic_cast<const PackedModel*>(context.model.get())),
-      kv_(pool),
-      rows_(context.rows) {
-  Require(model_ != nullptr, "the context's model belongs to the CPU backend");
+const PackedModel& AsPackedModel(const BackendModel& model) {
+  const auto* cpu_model = dynamic_cast<const PackedModel*>(&model);
+  Require(cpu_model != nullptr, "the model belongs to the CPU backend");
+  return *cpu_model;
 }
 
+ContextKvView::ContextKvView(const ResidentContext& context, const float* pool)
+    : model_(&AsPackedModel(*context.model)),
+      memory_(pool),
+      layout_(model_->config(), context.shape) {}
+
 AttentionKv ContextKvView::Layer(int64_t layer) const {
-  const KvShape shape = LayerKvShape(model_->config());
+  const ContextLayer<const float> view = layout_.Layer(memory_, layer);
   AttentionKv keys;
-  keys.context = shape.At(kv_ + layer * shape.Elements(rows_), rows_);
-  keys.context_rows = rows_;
+  keys.context = view.kv;
+  keys.context_log_weights = view.log_weights;
+  keys.context_rows = layout_.keys();
   return keys;
 }
 

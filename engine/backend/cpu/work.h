@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/backend/cpu/context_layout.h"
 #include "engine/backend/cpu/forward.h"
 #include "engine/backend/cpu/model.h"
 #include "engine/backend/cpu/scratch.h"
@@ -47,6 +48,9 @@ class EncodedQueryRows : public EncodedRows {
 // The encodings [T, D] of `rows`. REQUIRES: this backend created `rows`.
 const float* EncodingsOf(const EncodedRows& rows);
 
+// REQUIRES of features: [rows, features], with at least one row and one feature.
+void RequireShape(const FeatureMatrix& features);
+
 // The index of the query row at a position of a path of the tile.
 int32_t QueryRowAt(const TileSpec& tile, int64_t path, int64_t position);
 
@@ -70,6 +74,9 @@ class MixtureStore {
   std::vector<double> log_weight_;
 };
 
+// REQUIRES: the model belongs to the CPU backend.
+const PackedModel& AsPackedModel(const BackendModel& model);
+
 // A view of a resident context for the forward pass.
 class ContextKvView {
  public:
@@ -77,13 +84,13 @@ class ContextKvView {
   ContextKvView(const ResidentContext& context, const float* pool);
 
   const PackedModel& model() const { return *model_; }
-  int64_t rows() const { return rows_; }
+  int64_t keys() const { return layout_.keys(); }
   AttentionKv Layer(int64_t layer) const;  // the context of one layer, without a buffer
 
  private:
   const PackedModel* model_;
-  const float* kv_;  // [L] of LayerKvShape(config).Elements(rows)
-  int64_t rows_;
+  const float* memory_;
+  ContextLayout layout_;
 };
 
 }  // namespace chorale::cpu

@@ -72,9 +72,9 @@ class Backend : public chorale::Backend {
     return AsDeviceModel(model).row_encoder().ReadState(bytes);
   }
 
-  int64_t ContextBytes(const ModelConfig& config, int64_t rows) const override {
+  int64_t ContextBytes(const ModelConfig& config, const ContextShape& context) const override {
     const KernelShape shape = ShapeOf(config);
-    return ArrayBytes<uint16_t>(shape.layers * shape.ContextElements(rows));
+    return ArrayBytes<uint16_t>(shape.layers * shape.ContextElements(context.keys()));
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
     return PathBufferLayout(ShapeOf(config), query_rows, paths, PathBufferLayout::Use::kDecode)
@@ -91,8 +91,9 @@ class Backend : public chorale::Backend {
   int64_t PredictBytes(const ModelConfig& config, int64_t rows) const override {
     return RowsWorkspaceLayout(ShapeOf(config), rows, RowsWorkspaceLayout::Use::kPredict).bytes;
   }
-  int64_t EncodeBytes(const ModelConfig& config, int64_t rows) const override {
-    return RowsWorkspaceLayout(ShapeOf(config), rows, RowsWorkspaceLayout::Use::kEncode).bytes;
+  int64_t EncodeBytes(const ModelConfig& config, const ContextShape& context) const override {
+    return RowsWorkspaceLayout(ShapeOf(config), context.rows, RowsWorkspaceLayout::Use::kEncode)
+        .bytes;
   }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
@@ -117,13 +118,11 @@ class Backend : public chorale::Backend {
     std::erase_if(models_, [&](const auto& known) { return known.get() == &model; });
   }
 
-  std::unique_ptr<chorale::EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                                 FeatureMatrix features, std::vector<float> y,
-                                                 PoolRange kv, PoolRange workspace) override {
-    Require(kv.bytes >= ContextBytes(model->config(), features.rows),
+  std::unique_ptr<chorale::EncodeWork> NewEncode(EncodeSpec spec) override {
+    Require(!spec.shape().reduced(), "this backend has no memory sets");
+    Require(spec.kv.bytes >= ContextBytes(spec.model->config(), spec.shape()),
             "the range holds the context");
-    return std::make_unique<EncodeWork>(std::move(model), std::move(features), std::move(y), kv,
-                                        workspace, *device_);
+    return std::make_unique<EncodeWork>(std::move(spec), *device_);
   }
   std::unique_ptr<chorale::RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                              FeatureMatrix features, PoolRange buffer) override {
@@ -234,15 +233,16 @@ absl::Status Backend::CheckRoom(const DeviceModel& model) const {
                                                      " bytes of the GPU's memory for ", part,
                                                      ", which are ", available));
   };
-  for (const absl::Status& s :
-       {check("the smallest context", ContextBytes(config, 1), "contexts", context_pool_bytes()),
-        check("the smallest context", EncodeBytes(config, 1), "encoding", encode_pool_bytes()),
-        check("a tile over as many query rows as it was trained for", tile, "buffers",
-              buffer_pool_bytes()),
-        check("a tile", DecodeWorkspace::TileBytes(model), "workspace",
-              device_->launch_workspace().bytes),
-        check("the row encoder", model.row_encoder().memory_bytes(), "workspace",
-              device_->launch_workspace().bytes)}) {
+  for (const absl::Status& s : {check("the smallest context", ContextBytes(config, {.rows = 1}),
+                                      "contexts", context_pool_bytes()),
+                                check("the smallest context", EncodeBytes(config, {.rows = 1}),
+                                      "encoding", encode_pool_bytes()),
+                                check("a tile over as many query rows as it was trained for", tile,
+                                      "buffers", buffer_pool_bytes()),
+                                check("a tile", DecodeWorkspace::TileBytes(model), "workspace",
+                                      device_->launch_workspace().bytes),
+                                check("the row encoder", model.row_encoder().memory_bytes(),
+                                      "workspace", device_->launch_workspace().bytes)}) {
     RETURN_IF_ERROR(s);
   }
   return absl::OkStatus();

@@ -46,7 +46,7 @@ class DecodeWork : public chorale::DecodeWork {
   MixtureSpan mixture(int64_t path, int64_t position) const override;
 
   const DeviceModel& model() const { return model_; }
-  int64_t context_rows() const { return spec_.tile.context->rows; }
+  int64_t context_rows() const { return spec_.tile.context->shape.keys(); }
   int64_t paths() const { return spec_.tile.paths; }
   int64_t steps_left() const { return query_rows_ - steps_done_; }
 

@@ -23,7 +23,7 @@ std::vector<double> PhaseFlops(const ModelConfig& config, const TileSpec& spec,
                                const PathBufferLayout& layout) {
   const int64_t query_rows = spec.query_rows->rows();
   const double rows = 2 * static_cast<double>(spec.paths * query_rows);
-  std::vector<double> flops = DensityPhaseFlops(config, spec.context->rows, query_rows,
+  std::vector<double> flops = DensityPhaseFlops(config, spec.context->shape.keys(), query_rows,
                                                 rows / static_cast<double>(layout.row_tiles));
   if (layout.path_positions == 0) return flops;
   return {std::accumulate(flops.begin(), flops.end(), 0.0)};
@@ -66,7 +66,8 @@ void DensityWork::UploadRowTiles(Device& device) {
   std::vector<Tile> tiles;
   std::vector<PathTile> paths;
   for (const PathRange& of_tile : TilesOfPaths(spec_.tile.paths, layout_.tile_paths)) {
-    Tile tile = TileOfPaths(layout_, memory_, device.ContextAt(context.kv), context.rows, of_tile);
+    Tile tile =
+        TileOfPaths(layout_, memory_, device.ContextAt(context.kv), context.shape.keys(), of_tile);
     PathTile path = PathTileOf(layout_, memory_, spec_.tile, of_tile);
     path.emitted_densities = layout_.densities.At(memory_) + of_tile.first;
     if (spec_.tile.keep_mixtures) {
@@ -97,7 +98,7 @@ void DensityWork::UploadRowTiles(Device& device) {
           .x = layout_.x.At(memory_),
           .q = layout_.q.At(memory_),
           .count = static_cast<int32_t>(layout_.row_tiles),
-          .largest_context = context.rows,
+          .largest_context = context.shape.keys(),
           .whole_paths = layout_.path_positions > 0};
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
   device.Upload(set_.paths, paths.data(), set_.count * static_cast<int64_t>(sizeof(PathTile)));

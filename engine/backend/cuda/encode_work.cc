@@ -14,24 +14,24 @@ namespace chorale::cuda {
 using kernels::cuda::kTileRows;
 using kernels::cuda::Tile;
 
-EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
-                       std::vector<float> y, PoolRange kv, PoolRange workspace, Device& device)
-    : owner_(std::move(model)),
+EncodeWork::EncodeWork(EncodeSpec spec, Device& device)
+    : owner_(std::move(spec.model)),
       model_(AsDeviceModel(*owner_)),
-      range_(kv),
-      rows_(features.rows),
-      features_(std::move(features)),
-      y_(std::move(y)),
+      range_(spec.kv),
+      context_shape_(spec.shape()),
+      rows_(context_shape_.rows),
+      features_(std::move(spec.features)),
+      y_(std::move(spec.y)),
       fit_(model_.row_encoder().NewFit(features_, y_, device.launch_workspace())),
       fit_schedule_({fit_->task_flops()}, fit_->tasks(), 1),
       schedule_(EncodePhaseFlops(model_.config(), rows_, kTileRows,
                                  model_.row_encoder().EncodeFlops(1, features_.features)),
                 CeilDiv(rows_, kTileRows), EncodeChunkTiles(model_, device)),
       layout_(model_.shape(), rows_, RowsWorkspaceLayout::Use::kEncode),
-      set_(layout_.Set(device.EncodeAt(workspace), rows_)) {
+      set_(layout_.Set(device.EncodeAt(spec.workspace), rows_)) {
   Require(rows_ >= 1 && static_cast<int64_t>(y_.size()) == rows_, "y is [rows]");
-  Require(workspace.bytes >= layout_.bytes, "the workspace holds what is kept of the rows");
-  uint16_t* const keys = device.ContextAt(kv);
+  Require(spec.workspace.bytes >= layout_.bytes, "the workspace holds what is kept of the rows");
+  uint16_t* const keys = device.ContextAt(range_);
   std::vector<Tile> tiles = TilesOfRows(rows_, keys, rows_);
   for (size_t i = 0; i < tiles.size(); ++i) {
     tiles[i].groups = kernels::cuda::kTileGroups;  // all groups, to fill the last key block
@@ -44,7 +44,7 @@ EncodeWork::EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix 
 
 ResidentContext EncodeWork::TakeContext() {
   Require(done(), "the context is encoded");
-  return {.model = owner_, .encoder_state = encoder_state_, .kv = range_, .rows = rows_};
+  return {.model = owner_, .encoder_state = encoder_state_, .kv = range_, .shape = context_shape_};
 }
 
 void EncodeWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {

@@ -20,8 +20,8 @@ namespace chorale::cuda {
 // Thread contract: engine thread only.
 class EncodeWork : public chorale::EncodeWork, public Launchable {
  public:
-  EncodeWork(std::shared_ptr<const BackendModel> model, FeatureMatrix features,
-             std::vector<float> y, PoolRange kv, PoolRange workspace, Device& device);
+  // REQUIRES: the shape of the context is not reduced.
+  EncodeWork(EncodeSpec spec, Device& device);
 
   bool done() const override { return schedule_.done(); }
   double next_step_flops() const override { return current_schedule().next_step_flops(); }
@@ -38,6 +38,7 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
   const std::shared_ptr<const BackendModel> owner_;
   const DeviceModel& model_;
   const PoolRange range_;
+  const ContextShape context_shape_;
   const int64_t rows_;
 
   FeatureMatrix features_;              // emptied after phase 0

@@ -18,18 +18,18 @@ using kernels::cuda::Tile;
 PredictWork::PredictWork(PredictSpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.context->model)),
-      schedule_(PredictPhaseFlops(model_.config(), spec_.context->rows, kTileRows),
+      schedule_(PredictPhaseFlops(model_.config(), spec_.context->shape.keys(), kTileRows),
                 CeilDiv(spec_.rows, kTileRows), ChunkTiles(model_, device)),
       layout_(model_.shape(), spec_.rows, RowsWorkspaceLayout::Use::kPredict),
       memory_(device.BufferAt(spec_.buffer)),
-      set_(layout_.Set(memory_, spec_.context->rows)),
+      set_(layout_.Set(memory_, spec_.context->shape.keys())),
       mixtures_(spec_.rows, model_.shape().components) {
   Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
               spec_.first_row + spec_.rows <= spec_.query_rows->rows(),
           "the rows to predict are query rows");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
   const std::vector<Tile> tiles =
-      TilesOfRows(spec_.rows, device.ContextAt(spec_.context->kv), spec_.context->rows);
+      TilesOfRows(spec_.rows, device.ContextAt(spec_.context->kv), spec_.context->shape.keys());
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
 }
 

@@ -22,8 +22,9 @@ std::shared_ptr<const BackendModel> BackendDriver::AddModel(const Model& model) 
   return *std::move(added);
 }
 
-PoolRange BackendDriver::TakeContextRange(const ModelConfig& config, int64_t rows) {
-  const PoolRange range = {.offset = context_bytes_, .bytes = backend_->ContextBytes(config, rows)};
+PoolRange BackendDriver::TakeContextRange(const ModelConfig& config, const ContextShape& shape) {
+  const PoolRange range = {.offset = context_bytes_,
+                           .bytes = backend_->ContextBytes(config, shape)};
   context_bytes_ += range.bytes;
   Require(context_bytes_ <= backend_->context_pool_bytes(), "the context pool is large enough");
   return range;
@@ -38,13 +39,16 @@ PoolRange BackendDriver::TakeBufferRange(int64_t bytes) {
 
 std::unique_ptr<EncodeWork> BackendDriver::NewEncode(std::shared_ptr<const BackendModel> model,
                                                      const FeatureMatrix& features,
-                                                     const std::vector<float>& y) {
-  const PoolRange kv = TakeContextRange(model->config(), features.rows);
-  const PoolRange workspace = {.offset = encode_bytes_,
-                               .bytes = backend_->EncodeBytes(model->config(), features.rows)};
-  encode_bytes_ += workspace.bytes;
+                                                     const std::vector<float>& y,
+                                                     const MemorySet& memory, uint64_t seed) {
+  EncodeSpec spec = {
+      .model = std::move(model), .features = features, .y = y, .memory = memory, .seed = seed};
+  const ModelConfig& config = spec.model->config();
+  spec.kv = TakeContextRange(config, spec.shape());
+  spec.workspace = {.offset = encode_bytes_, .bytes = backend_->EncodeBytes(config, spec.shape())};
+  encode_bytes_ += spec.workspace.bytes;
   Require(encode_bytes_ <= backend_->encode_pool_bytes(), "the encode pool is large enough");
-  return backend_->NewEncode(std::move(model), features, y, kv, workspace);
+  return backend_->NewEncode(std::move(spec));
 }
 
 std::unique_ptr<RowsWork> BackendDriver::NewRows(std::shared_ptr<const ResidentContext> context,
@@ -68,8 +72,8 @@ std::unique_ptr<PredictWork> BackendDriver::NewPredict(
 
 std::shared_ptr<const ResidentContext> BackendDriver::Encode(
     std::shared_ptr<const BackendModel> model, const FeatureMatrix& features,
-    const std::vector<float>& y, int64_t steps_per_slice) {
-  const std::unique_ptr<EncodeWork> work = NewEncode(std::move(model), features, y);
+    const std::vector<float>& y, int64_t steps_per_slice, const MemorySet& memory, uint64_t seed) {
+  const std::unique_ptr<EncodeWork> work = NewEncode(std::move(model), features, y, memory, seed);
   Run(work.get(), steps_per_slice);
   return std::make_shared<const ResidentContext>(work->TakeContext());
 }

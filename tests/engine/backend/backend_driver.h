@@ -22,11 +22,12 @@ class BackendDriver {
   Backend& backend() { return *backend_; }
 
   std::shared_ptr<const BackendModel> AddModel(const Model& model);
-  PoolRange TakeContextRange(const ModelConfig& config, int64_t rows);
+  PoolRange TakeContextRange(const ModelConfig& config, const ContextShape& shape);
   PoolRange TakeBufferRange(int64_t bytes);
 
   std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
-                                        const FeatureMatrix& features, const std::vector<float>& y);
+                                        const FeatureMatrix& features, const std::vector<float>& y,
+                                        const MemorySet& memory = {}, uint64_t seed = 0);
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     const FeatureMatrix& features);
   std::unique_ptr<PredictWork> NewPredict(std::shared_ptr<const ResidentContext> context,
@@ -35,7 +36,8 @@ class BackendDriver {
   std::shared_ptr<const ResidentContext> Encode(std::shared_ptr<const BackendModel> model,
                                                 const FeatureMatrix& features,
                                                 const std::vector<float>& y,
-                                                int64_t steps_per_slice = 1);
+                                                int64_t steps_per_slice = 1,
+                                                const MemorySet& memory = {}, uint64_t seed = 0);
   std::shared_ptr<const EncodedRows> EncodeRows(std::shared_ptr<const ResidentContext> context,
                                                 const FeatureMatrix& features);
   std::unique_ptr<DecodeWork> NewDecode(TileSpec tile, uint64_t seed, int64_t first_path,

@@ -79,5 +79,20 @@ TEST(LayerScheduleTest, StepsAtThisCostEndBeforeAPhaseOfAnotherCost) {
   EXPECT_EQ(schedule.steps_at_this_cost(), 0);
 }
 
+// Phases of 70 rows in steps of 32, 32 and 6.
+TEST(LayerScheduleTest, FlopsAreThoseOfTheRowsOfTheSteps) {
+  LayerSchedule schedule({1, 2, 2, 3}, 70, 16, 2);
+  EXPECT_EQ(schedule.next_flops(1), 32);
+  EXPECT_EQ(schedule.next_flops(2), 64);
+  EXPECT_EQ(schedule.next_flops(3), 70);
+  EXPECT_EQ(schedule.next_flops(4), 70 + 2 * 32);
+  EXPECT_EQ(schedule.next_flops(12), (1 + 2 + 2 + 3) * 70);
+  schedule.BeginBatch(2);
+  schedule.EndBatch();
+  EXPECT_EQ(schedule.next_flops(1), 6);
+  EXPECT_EQ(schedule.next_flops(3), 6 + 2 * 64);
+  EXPECT_EQ(schedule.next_flops(7), 6 + (2 + 2) * 70);
+}
+
 }  // namespace
 }  // namespace chorale

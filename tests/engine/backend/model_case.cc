@@ -17,7 +17,7 @@ std::vector<int32_t> ModelCase::RandomOrders() const {
 LoadedCase::LoadedCase(const ModelCase& model_case, BackendDriver& driver, int64_t steps_per_slice)
     : case_(model_case), driver_(driver) {
   context_ = driver.Encode(driver.AddModel(MakeTestModel(case_.options)), case_.XContext(),
-                           case_.YContext(), steps_per_slice);
+                           case_.YContext(), steps_per_slice, case_.memory, case_.seed);
   rows_ = driver.EncodeRows(context_, case_.XTarget());
 }
 

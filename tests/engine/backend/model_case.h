@@ -20,6 +20,7 @@ struct ModelCase {
   int64_t paths = 5;
   int64_t features = 3;
   uint64_t seed = 7;
+  MemorySet memory = {};
 
   FeatureMatrix XContext() const { return MakeFeatures(context_rows, features, seed); }
   FeatureMatrix XTarget() const { return MakeFeatures(query_rows, features, seed + 1); }

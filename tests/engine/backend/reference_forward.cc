@@ -32,15 +32,23 @@ Vector AddY(const Model& model, Vector token, double y) {
   return token;
 }
 
+// Of the keys of the context, then of so many keys in total that the rows' own have 0.
+Vector LogWeights(const KeyValues* context, int64_t layer, int64_t kv_head, size_t keys) {
+  if (context == nullptr || context->log_weights.empty()) return {};
+  Vector log_weights;
+  for (const Vector& key : context->log_weights[layer]) log_weights.push_back(key[kv_head]);
+  log_weights.resize(keys);
+  return log_weights;
+}
+
 // All rows through one layer. Their keys and values are returned; `context` may be null.
 std::pair<Rows, Rows> Layer(const Model& model, int64_t index, const KeyValues* context,
                             const Mask& mask, Rows& x) {
   const ModelConfig& config = model.config;
   const LayerWeights& layer = model.layers[index];
-  const double epsilon = config.layer_norm_eps;
   Rows keys, values;
   for (Vector& row : x) {
-    row = LayerNorm(layer.norm1, epsilon, Add(row, Linear(layer.feature, {}, row)));
+    row = MixFeatures(model, layer, row);
     keys.push_back(Linear(layer.wk, {}, row));
     values.push_back(Linear(layer.wv, {}, row));
   }
@@ -58,12 +66,11 @@ std::pair<Rows, Rows> Layer(const Model& model, int64_t index, const KeyValues* 
     Vector attended(q.size());
     const int64_t width = config.head_dim();
     for (int64_t h = 0; h < config.n_heads; ++h) {
-      const int64_t kv_begin = h / (config.n_heads / config.n_kv_heads) * width;
-      AttendHead(width, q, h * width, kv_begin, pairs, attended);
+      const int64_t kv_head = h / (config.n_heads / config.n_kv_heads);
+      AttendHead(width, q, h * width, kv_head * width, pairs, attended,
+                 LogWeights(context, index, kv_head, pairs.size()));
     }
-    x[i] = LayerNorm(layer.norm2, epsilon, Add(x[i], Linear(layer.wo, {}, attended)));
-    const Vector hidden = Gelu(Linear(layer.w1, layer.b1, x[i]));
-    x[i] = LayerNorm(layer.norm3, epsilon, Add(x[i], Linear(layer.w2, layer.b2, hidden)));
+    x[i] = FinishLayer(model, layer, x[i], attended);
   }
   return {std::move(keys), std::move(values)};
 }
@@ -98,6 +105,26 @@ Mixture Head(const Model& model, const Vector& x) {
 
 }  // namespace
 
+Vector QueryToken(const Model& model, Vector encoding) {
+  return Embed(model, std::move(encoding), kQueryRow);
+}
+
+Vector ContextToken(const Model& model, Vector encoding, double y) {
+  return AddY(model, Embed(model, std::move(encoding), kContext), y);
+}
+
+Vector MixFeatures(const Model& model, const LayerWeights& layer, const Vector& x) {
+  return LayerNorm(layer.norm1, model.config.layer_norm_eps, Add(x, Linear(layer.feature, {}, x)));
+}
+
+Vector FinishLayer(const Model& model, const LayerWeights& layer, const Vector& x,
+                   const Vector& attended) {
+  const double epsilon = model.config.layer_norm_eps;
+  const Vector y = LayerNorm(layer.norm2, epsilon, Add(x, Linear(layer.wo, {}, attended)));
+  const Vector hidden = Gelu(Linear(layer.w1, layer.b1, y));
+  return LayerNorm(layer.norm3, epsilon, Add(y, Linear(layer.w2, layer.b2, hidden)));
+}
+
 double LogDensity(const Mixture& mixture, double y) {
   Vector terms;
   for (size_t j = 0; j < mixture.mean.size(); ++j) {
@@ -111,7 +138,7 @@ double LogDensity(const Mixture& mixture, double y) {
 KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y) {
   Rows rows = EncodeRows(model, x, y, x);
   for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i] = AddY(model, Embed(model, std::move(rows[i]), kContext), y[i]);
+    rows[i] = ContextToken(model, std::move(rows[i]), y[i]);
   }
   return AllLayers(
       model, nullptr, [](int64_t, int64_t) { return true; }, rows);
@@ -119,7 +146,7 @@ KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::v
 
 std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& query_rows) {
   Rows rows;
-  for (const Vector& encoding : query_rows) rows.push_back(Embed(model, encoding, kQueryRow));
+  for (const Vector& encoding : query_rows) rows.push_back(QueryToken(model, encoding));
   AllLayers(
       model, &context, [](int64_t, int64_t) { return false; }, rows);
   std::vector<Mixture> mixtures;
@@ -143,7 +170,7 @@ std::vector<Mixture> TeacherForce(const Model& model, const KeyValues& context,
     for (int64_t i = 0; i < d; ++i) token[i] += model.embedding.ar_tokens[offset * d + i];
     rows.push_back(std::move(token));
   }
-  for (int64_t t = 0; t < count; ++t) rows.push_back(Embed(model, encoding(t), kQueryRow));
+  for (int64_t t = 0; t < count; ++t) rows.push_back(QueryToken(model, encoding(t)));
   const Mask mask = [count](int64_t i, int64_t j) {
     if (j >= count) return false;  // nothing attends to a query row
     return i < count ? j <= i : j < i - count;

@@ -24,7 +24,18 @@ double LogDensity(const Mixture& mixture, double y);
 struct KeyValues {
   std::vector<Rows> keys;
   std::vector<Rows> values;
+  std::vector<Rows> log_weights = {};  // [L] of [rows][Hkv]; empty: all 0
 };
+
+// The token of a row, from its encoding.
+Vector QueryToken(const Model& model, Vector encoding);
+Vector ContextToken(const Model& model, Vector encoding, double y);
+
+// The parts of a layer for one row: x = LN1(x + P x), and from the heads' attention to the layer's
+// end.
+Vector MixFeatures(const Model& model, const LayerWeights& layer, const Vector& x);
+Vector FinishLayer(const Model& model, const LayerWeights& layer, const Vector& x,
+                   const Vector& attended);
 
 // K and V that a context leaves in every layer.
 KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y);

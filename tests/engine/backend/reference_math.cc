@@ -46,12 +46,14 @@ double LogSumExp(const Vector& x) {
 }
 
 void AttendHead(int64_t width, const Vector& q, int64_t q_begin, int64_t kv_begin,
-                const std::vector<std::pair<const Vector*, const Vector*>>& pairs, Vector& out) {
+                const std::vector<std::pair<const Vector*, const Vector*>>& pairs, Vector& out,
+                const Vector& log_weights) {
   Vector scores;
   for (const auto& [key, value] : pairs) {
     double score = 0;
     for (int64_t d = 0; d < width; ++d) score += q[q_begin + d] * (*key)[kv_begin + d];
-    scores.push_back(score / std::sqrt(static_cast<double>(width)));
+    const double log_weight = log_weights.empty() ? 0 : log_weights[scores.size()];
+    scores.push_back(score / std::sqrt(static_cast<double>(width)) + log_weight);
   }
   const double lse = LogSumExp(scores);
   for (size_t k = 0; k < pairs.size(); ++k) {

@@ -21,9 +21,11 @@ Vector Gelu(Vector x);
 double LogSumExp(const Vector& x);
 
 // Softmax attention of one head of `width`: elements q_begin and up of q, and of out, to which it
-// is added; elements kv_begin and up of each (key, value).
+// is added; elements kv_begin and up of each (key, value). `log_weights`, of each pair, are added
+// to the scores; empty: 0.
 void AttendHead(int64_t width, const Vector& q, int64_t q_begin, int64_t kv_begin,
-                const std::vector<std::pair<const Vector*, const Vector*>>& pairs, Vector& out);
+                const std::vector<std::pair<const Vector*, const Vector*>>& pairs, Vector& out,
+                const Vector& log_weights = {});
 
 }  // namespace chorale::reference
 

@@ -3,8 +3,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <random>
+#include <set>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -59,6 +61,7 @@ void ExpectSameContent(const Dataset& a, const Dataset& b) {
   }
   EXPECT_EQ(a.target, b.target);
   EXPECT_EQ(a.seasons, b.seasons);
+  EXPECT_EQ(a.memory, b.memory);
   EXPECT_EQ(a.y, b.y);
 }
 
@@ -135,6 +138,14 @@ TEST(DatasetCodecTest, AnyDifferenceChangesTheDigest) {
   EXPECT_TRUE(differs([](Dataset& d) { d.y[0] = std::nextafter(d.y[0], 9); }));
   EXPECT_TRUE(differs([](Dataset& d) { d.target = "z"; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.seasons = Seasons::kNotSought; }));
+  EXPECT_TRUE(differs([](Dataset& d) { d.memory.rows = 64; }));
+  std::set<std::string> of_policies;
+  for (const MemoryPolicy policy : kMemoryPolicies) {
+    Dataset changed = SmallDataset();
+    changed.memory = {.rows = 64, .policy = policy};
+    of_policies.insert(ContentDigest(EncodeDataset(changed)));
+  }
+  EXPECT_EQ(of_policies.size(), std::size(kMemoryPolicies));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].name = "Age"; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].numbers[1] = 0; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.features.columns[0].meaning = Meaning::kDate; }));
@@ -280,6 +291,69 @@ TEST(DatasetCodecTest, SaysOnlyWhereSeasonsAreNotSought) {
   std::string other = bytes;
   other.replace(other.find("not sought"), 10, "whatsoever");
   EXPECT_EQ(DecodeDataset(other).status().code(), absl::StatusCode::kDataLoss);
+}
+
+// So the digests of tables without a memory set stay what they were.
+TEST(DatasetCodecTest, OnlyDatasetsWithAMemorySetDescribeIt) {
+  Dataset dataset = SmallDataset();
+  dataset.memory = {.rows = 300, .policy = MemoryPolicy::kMerge};
+  const std::string bytes = EncodeDataset(dataset);
+  const std::string rows = absl::StrCat("\x6b", "memory_rows", "\x19\x01\x2c");
+  const std::string policy = absl::StrCat("\x6d", "memory_policy", "\x65", "merge");
+  std::string expected = EncodeDataset(SmallDataset());
+  expected.insert(expected.find("\x66target"), policy + rows);
+  expected[0] = '\xa7';
+  EXPECT_EQ(bytes, expected);
+  for (const int64_t size : {int64_t{64}, std::numeric_limits<int64_t>::max()}) {
+    for (const MemoryPolicy each : kMemoryPolicies) {
+      dataset.memory = {.rows = size, .policy = each};
+      const absl::StatusOr<Dataset> decoded = DecodeDataset(EncodeDataset(dataset));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      ExpectSameContent(*decoded, dataset);
+    }
+  }
+
+  const auto with = [&](const std::string& old, const std::string& changed) {
+    std::string other = bytes;
+    other.replace(other.find(old), old.size(), changed);
+    return DecodeDataset(other).status();
+  };
+  EXPECT_THAT(with("merge", "murge").message(), HasSubstr("malformed"));
+  EXPECT_THAT(with(rows, absl::StrCat("\x6b", "memory_rows", "\x63", "300")).message(),
+              HasSubstr("malformed"));
+  EXPECT_THAT(with(rows, absl::StrCat("\x6b", "memory_rows", "\x38", "\x63")).message(),
+              HasSubstr("not an encoded dataset"))
+      << "negative";
+  EXPECT_THAT(
+      with(rows, absl::StrCat("\x6b", "memory_rows", "\x1b", std::string(8, '\xff'))).message(),
+      HasSubstr("malformed"));
+  EXPECT_THAT(with(rows, absl::StrCat("\x6b", "memory_rows", "\x18\x3f")).message(),
+              HasSubstr("at least 64"));
+  EXPECT_THAT(with(rows, absl::StrCat("\x6b", "memory_rows", std::string(1, '\0'))).message(),
+              HasSubstr("canonical"))
+      << "none";
+  EXPECT_THAT(
+      with(rows, absl::StrCat("\x6b", "memory_rows", "\x1a", std::string("\0\0\x01\x2c", 4)))
+          .message(),
+      HasSubstr("canonical"))
+      << "the long way";
+  // The other field is missing.
+  for (const std::string& field : {policy, rows}) {
+    std::string half = bytes;
+    half.erase(half.find(field), field.size());
+    half[0] = '\xa6';
+    EXPECT_EQ(DecodeDataset(half).status().code(), absl::StatusCode::kDataLoss);
+  }
+  std::string other_order = EncodeDataset(SmallDataset());
+  other_order.insert(other_order.find("\x66target"), rows + policy);
+  other_order[0] = '\xa7';
+  EXPECT_THAT(DecodeDataset(other_order).status().message(), HasSubstr("canonical"));
+}
+
+TEST(DatasetCodecTest, SeedsOfTheSameContentDifferByTheirPurpose) {
+  EXPECT_EQ(ContentSeed("local rows", "digest"), ContentKey("chorale local rows\ndigest\n"));
+  EXPECT_NE(ContentSeed("local rows", "digest"), ContentSeed("memory set", "digest"));
+  EXPECT_NE(ContentSeed("memory set", "digest"), ContentSeed("memory set", "other"));
 }
 
 }  // namespace

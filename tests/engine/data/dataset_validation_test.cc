@@ -126,6 +126,18 @@ INSTANTIATE_TEST_SUITE_P(
                     "rows.columns", "control character"},
         InvalidCase{"BadName", [](Dataset& d, Limits&) { Age(d).name = "\xc0\xaf"; },
                     "rows.columns", "UTF-8"},
+        InvalidCase{"SmallMemorySet", [](Dataset& d, Limits&) { d.memory.rows = 63; },
+                    "memory_row_count", "is 63; must be 0, or at least 64"},
+        InvalidCase{"NegativeMemorySet", [](Dataset& d, Limits&) { d.memory.rows = -64; },
+                    "memory_row_count", "is -64; must be 0, or at least 64"},
+        InvalidCase{"PolicyOfNoMemorySet",
+                    [](Dataset& d, Limits&) { d.memory.policy = MemoryPolicy::kHeavy; },
+                    "memory_policy", "requires memory_row_count"},
+        InvalidCase{"UnknownPolicy",
+                    [](Dataset& d, Limits&) {
+                      d.memory = {.rows = 64, .policy = static_cast<MemoryPolicy>(4)};
+                    },
+                    "memory_policy", "is 4, which is not a known value"},
         InvalidCase{"NoTarget", [](Dataset& d, Limits&) { d.target = ""; }, "target_column",
                     "empty"},
         InvalidCase{"TargetIsFeature", [](Dataset& d, Limits&) { d.target = "age"; },

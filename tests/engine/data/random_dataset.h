@@ -54,6 +54,9 @@ inline Dataset RandomDataset(std::mt19937_64& random) {
     dataset.features.columns.push_back(RandomColumn(random, absl::StrCat("feature ", i), rows));
   }
   dataset.target = std::string("y");
+  if (rows % 4 == 1) {
+    dataset.memory = {.rows = 64 + features, .policy = MemoryPolicy(1 + rows / 4 % 3)};
+  }
   for (int64_t row = 0; row < rows; ++row) {
     dataset.y.push_back(std::normal_distribution<double>(0, 10)(random));
   }

@@ -98,7 +98,7 @@ class CompetingClients {
 
  private:
   void Register(const Load& load) {
-    ASSERT_TRUE(engine_->Register(load.share.client, "context", 8).ok());
+    ASSERT_TRUE(engine_->Register(load.share.client, "context", {.rows = 8}).ok());
   }
   void Send(const Load& load, const std::function<void()>& on_end) {
     auto call = std::make_shared<SimulatedCall>();

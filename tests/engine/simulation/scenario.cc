@@ -122,24 +122,44 @@ class Scenario {
     const int64_t contexts = 1 + random_.Below(8);
     for (int64_t i = 0; i < contexts; ++i) {
       contexts_.push_back({shares_[random_.Below(clients)].client, absl::StrCat("context-", i)});
-      Register(&contexts_.back());
+      const ContextShape shape = RandomShape();
+      Register(&contexts_.back(), Unsupported(shape) ? ContextShape{.rows = 20} : shape);
       ASSERT_EQ(contexts_.back().versions.size(), 1);
     }
   }
 
-  // Fails if the context does not fit into a pool that has shrunk.
-  void Register(Context* context) {
+  // Whether the device cannot reduce a context to this shape.
+  bool Unsupported(const ContextShape& shape) const {
+    return shape.reduced() && !backend_.memory_sets;
+  }
+
+  // Fails if the device cannot reduce the context, or if it does not fit into a pool that has
+  // shrunk.
+  void Register(Context* context, const ContextShape& shape) {
     const absl::Duration ttl =
         random_.Percent(20) ? random_.UpTo(kArrivals) : absl::InfiniteDuration();
-    const absl::StatusOr<std::string> digest = engine_->Register(
-        context->tenant, context->name, random_.OneOf({1, 5, 20, 60}) + random_.Below(4), ttl);
+    const absl::StatusOr<std::string> digest =
+        engine_->Register(context->tenant, context->name, shape, ttl);
+    EXPECT_FALSE(digest.ok() && Unsupported(shape));
     if (digest.ok()) context->versions.push_back(*digest);
+  }
+
+  // Of a context that fits into the pools at the start.
+  ContextShape RandomShape() {
+    if (backend_.context_pool_bytes < (16 << 10) || random_.Percent(70)) {
+      return {.rows = random_.OneOf({1, 5, 20, 60}) + random_.Below(4)};
+    }
+    // At times there are fewer rows than keys.
+    return {.rows = random_.OneOf({5, 100, 300}) + random_.Below(4),
+            .memory = {.rows = random_.OneOf({64, 100}),
+                       .policy = random_.OneOf(
+                           {MemoryPolicy::kMerge, MemoryPolicy::kHeavy, MemoryPolicy::kSample})}};
   }
 
   void ChangeContext() {
     Context& context = contexts_[random_.Below(std::ssize(contexts_))];
     if (random_.Percent(70)) {
-      Register(&context);
+      Register(&context, RandomShape());
     } else if (engine_->impl().DeleteContext(context.tenant, context.name).ok()) {
       context.versions.emplace_back();
     }

@@ -29,6 +29,7 @@ FakeBackendOptions RandomBackendOptions(Random* random) {
   if (!options.host_reaches_contexts && random->Percent(60)) {
     options.host_context_pool_bytes = 8 << 10;
   }
+  options.memory_sets = random->Percent(80);
   if (random->Percent(50)) {
     options.encode_pool_bytes = 8 << 10;
     options.encode_bytes_per_row = 64;

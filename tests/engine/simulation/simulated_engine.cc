@@ -53,16 +53,19 @@ Table SimulatedEngine::Rows(int64_t rows) {
 }
 
 absl::StatusOr<std::string> SimulatedEngine::Register(const std::string& tenant,
-                                                      const std::string& name, int64_t rows,
+                                                      const std::string& name,
+                                                      const ContextShape& shape,
                                                       absl::Duration ttl) {
-  const Table features = Rows(rows);
+  Dataset dataset;
+  dataset.features = Rows(shape.rows);
+  dataset.target = "y";
+  dataset.y = dataset.features.columns[0].numbers;
+  dataset.memory = shape.memory;
   RegisterRequest request{.context = name, .model = ""};
   request.replace = true;
   if (ttl < absl::InfiniteDuration()) request.ttl = ttl;
-  ASSIGN_OR_RETURN(
-      const RegisterOutcome outcome,
-      engine_->Register(tenant, request, Dataset{features, "y", features.columns[0].numbers},
-                        StoreQuota()));
+  ASSIGN_OR_RETURN(const RegisterOutcome outcome,
+                   engine_->Register(tenant, request, dataset, StoreQuota()));
   return outcome.context.record.digest;
 }
 

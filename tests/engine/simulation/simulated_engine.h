@@ -54,10 +54,11 @@ class SimulatedEngine {
 
   // A table with one feature, for contexts and for requests.
   static Table Rows(int64_t rows);
-  // Registers a table of `rows` rows under a name that may be registered already. Returns the
-  // digest of the context.
+  // Registers a table under a name that may be registered already. Returns the digest of the
+  // context.
   absl::StatusOr<std::string> Register(const std::string& tenant, const std::string& name,
-                                       int64_t rows, absl::Duration ttl = absl::InfiniteDuration());
+                                       const ContextShape& shape,
+                                       absl::Duration ttl = absl::InfiniteDuration());
   const std::string& model_digest() const { return model_.digest; }
 
   // `check` is called at the start of each tick, when all commands have been handled.

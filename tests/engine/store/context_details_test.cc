@@ -134,7 +134,7 @@ TEST_F(ContextDetailsTest, ADatabaseOfVersion1IsKept) {
     absl::StatusOr<std::unique_ptr<SqliteConnection>> database =
         SqliteConnection::Open(folder_ / "contexts.db");
     ASSERT_TRUE(database.ok()) << database.status();
-    ASSERT_TRUE((*database)->Execute("DROP TABLE summaries; PRAGMA user_version = 1").ok());
+    ASSERT_TRUE((*database)->Execute(kAsVersion1).ok());
   }
   EXPECT_TRUE(CheckContextStore(folder_.path()).empty());
   for (int i = 0; i < 2; ++i) {
@@ -152,12 +152,58 @@ TEST_F(ContextDetailsTest, ADatabaseOfVersion1IsKept) {
   EXPECT_EQ(store_->Put(MakeRecord("t", "a", "a"), "a").value(), PutOutcome::kUnchanged);
 }
 
+// The database of a server that had no memory sets.
+TEST_F(ContextDetailsTest, ADatabaseOfVersion2IsKept) {
+  for (const char* name : {"a", "b"}) ASSERT_TRUE(Put(name, name).ok());
+  ASSERT_TRUE(store_->NoteUses({{"t", "a", absl::FromUnixSeconds(1'900'000'000)}}).ok());
+  const ContextRecord before = store_->Get("t", "a").value();
+  store_.reset();
+  {
+    absl::StatusOr<std::unique_ptr<SqliteConnection>> database =
+        SqliteConnection::Open(folder_ / "contexts.db");
+    ASSERT_TRUE(database.ok()) << database.status();
+    ASSERT_TRUE((*database)->Execute(kAsVersion2).ok());
+  }
+  EXPECT_TRUE(CheckContextStore(folder_.path()).empty());
+  for (int i = 0; i < 2; ++i) {
+    Open();
+    const absl::StatusOr<ContextRecord> record = store_->Get("t", "a");
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(EtagOf(*record), EtagOf(before));
+    EXPECT_EQ(record->last_used, before.last_used);
+    EXPECT_EQ(record->memory, MemorySet());
+    EXPECT_EQ(store_->ReadDataset("t", "b").value(), "b");
+  }
+  ContextRecord reduced = MakeRecord("t", "c", "c");
+  reduced.memory = {.rows = 64, .policy = MemoryPolicy::kHeavy};
+  ASSERT_TRUE(store_->Put(reduced, "c").ok());
+  Open();
+  const absl::StatusOr<ContextPage> page = store_->List("t", {10}, "");
+  ASSERT_TRUE(page.ok()) << page.status();
+  ASSERT_EQ(page->records.size(), 3);
+  EXPECT_EQ(page->records[0].memory, MemorySet());
+  EXPECT_EQ(page->records[2].memory, reduced.memory);
+}
+
+TEST_F(ContextDetailsTest, ChangesOfDetailsKeepTheMemorySet) {
+  ContextRecord record = MakeRecord("t", "a", "one");
+  record.memory = {.rows = 64, .policy = MemoryPolicy::kSample};
+  ASSERT_TRUE(store_->Put(record, "one").ok());
+  EXPECT_EQ(store_->Get("t", "a")->shape(), record.shape());
+  EXPECT_EQ(store_->ListNewest(1)->front().shape, record.shape());
+  ASSERT_TRUE(store_->UpdateDetails("t", "a", {.description = "other"}, record.updated).ok());
+  ASSERT_TRUE(store_->NoteUses({{"t", "a", absl::FromUnixSeconds(1'900'000'000)}}).ok());
+  EXPECT_EQ(store_->Get("t", "a")->memory, record.memory);
+}
+
 TEST_F(ContextDetailsTest, ADamagedSummaryIsNoticed) {
   const std::pair<const char*, const char*> cases[] = {
       {"a", "UPDATE summaries SET description = 'other'"},
       {"b", "UPDATE summaries SET expires_ns = 1"},
       {"c", "UPDATE summaries SET last_used_ns = 1"},
       {"d", "DELETE FROM summaries"},
+      {"e", "UPDATE summaries SET memory_rows = 64"},
+      {"f", "UPDATE summaries SET memory_policy = 2"},
   };
   for (const auto& [name, change] : cases) {
     ASSERT_TRUE(Put(name, "one").ok());

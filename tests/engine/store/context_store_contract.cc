@@ -37,7 +37,7 @@ void ExpectSameRecord(const ContextRecord& a, const ContextRecord& b) {
   EXPECT_EQ(a.target, b.target);
   EXPECT_EQ(a.clipped_targets, b.clipped_targets);
   EXPECT_EQ(a.season_transform, b.season_transform);
-  EXPECT_EQ(a.rows, b.rows);
+  EXPECT_EQ(a.shape(), b.shape());
   EXPECT_EQ(a.dataset_bytes, b.dataset_bytes);
   EXPECT_EQ(EtagOf(a), EtagOf(b));  // also depends on the details, created and updated
   ASSERT_EQ(a.columns.size(), b.columns.size());
@@ -242,8 +242,8 @@ TEST_P(ContextStoreContract, TheNewestOfAllTenantsComeFirst) {
   const auto newest = store_->ListNewest(3);
   ASSERT_TRUE(newest.ok()) << newest.status();
   std::vector<std::string> listed;
-  for (const ContextSummary& each : *newest) {
-    listed.push_back(absl::StrCat(each.tenant, "/", each.name, " ", each.model, " ", each.rows));
+  for (const ContextSummary& one : *newest) {
+    listed.push_back(absl::StrCat(one.tenant, "/", one.name, " ", one.model, " ", one.shape.rows));
   }
   const std::string model = MakeRecord("t", "a", "x").model;
   EXPECT_THAT(listed,

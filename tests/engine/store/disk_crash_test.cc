@@ -1,5 +1,4 @@
-// Opens what a crash leaves after each system call of a store, and after each of a file of keys and
-// values; and makes each of these calls fail.
+// Opens what a crash leaves after each system call of a store, and makes each of these calls fail.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -13,11 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "engine/store/context_files.h"
 #include "engine/store/context_store.h"
+#include "engine/store/sqlite_connection.h"
 #include "gtest/gtest.h"
 #include "spdlog/spdlog.h"
-#include "tests/engine/store/kv_from.h"
 #include "tests/engine/store/make_record.h"
 #include "tests/engine/store/recorded_disk.h"
 #include "tests/engine/store/simulated_disk.h"
@@ -29,15 +27,10 @@ namespace {
 
 constexpr char kTenant[] = "t";
 
-// A file of keys and values.
-constexpr int64_t kKvBytes = 5 << 20;
-const EncodedContextId kId = {"tenant", "a", "digest", 1, "model", "m", "format", kKvBytes};
-
-ContextFiles::Found KeepAll(const EncodedContextId&) { return ContextFiles::Found::kKeep; }
-
 struct Stored {
   std::string dataset;
   std::string description;
+  MemorySet memory;
   bool operator==(const Stored&) const = default;
 };
 using Contexts = std::map<std::string, Stored>;  // by name
@@ -61,16 +54,38 @@ std::string Dataset(const std::string& content) {
   return dataset;
 }
 
+// Names that begin with "reduced" have a memory set.
+ContextRecord RecordOf(const std::string& name, const std::string& dataset) {
+  ContextRecord record = MakeRecord(kTenant, name, dataset);
+  if (name.find("reduced") == 0) record.memory = {.rows = 64, .policy = MemoryPolicy::kSample};
+  return record;
+}
+
 absl::Status Put(ContextStore& store, const std::string& name, const std::string& dataset) {
-  return store.Put(MakeRecord(kTenant, name, dataset), dataset).status();
+  return store.Put(RecordOf(name, dataset), dataset).status();
 }
 
 Stored StoredAs(const std::string& name, const std::string& dataset) {
-  return {dataset, MakeRecord(kTenant, name, dataset).details.description};
+  const ContextRecord record = RecordOf(name, dataset);
+  return {dataset, record.details.description, record.memory};
+}
+
+// As a store of version 1 has them.
+Contexts WithoutDescriptions(Contexts contexts) {
+  for (auto& [name, stored] : contexts) stored.description.clear();
+  return contexts;
 }
 
 absl::Status Replace(ContextStore& store, const std::string& name, const std::string& dataset) {
-  return store.Put(MakeRecord(kTenant, name, dataset), dataset, {}, Replacement()).status();
+  return store.Put(RecordOf(name, dataset), dataset, {}, Replacement()).status();
+}
+
+// Executes kAsVersion1 or kAsVersion2 in a store that is closed and has no memory sets.
+void MakeEarlier(const char* statements, const std::string& folder) {
+  absl::StatusOr<std::unique_ptr<SqliteConnection>> database =
+      SqliteConnection::Open(StoreIn(folder) + "/contexts.db");
+  ASSERT_TRUE(database.ok()) << database.status();
+  ASSERT_TRUE((*database)->Execute(statements).ok());
 }
 
 absl::Status Describe(ContextStore& store, const std::string& name,
@@ -87,7 +102,7 @@ Contexts ReadAll(ContextStore& store) {
   for (const ContextRecord& record : page->records) {
     const absl::StatusOr<std::string> dataset = store.ReadDataset(kTenant, record.name);
     EXPECT_TRUE(dataset.ok()) << dataset.status();
-    contexts[record.name] = {dataset.value_or(""), record.details.description};
+    contexts[record.name] = {dataset.value_or(""), record.details.description, record.memory};
   }
   return contexts;
 }
@@ -137,6 +152,17 @@ class RecordedStore {
     });
     PutNew("last", Dataset("four"));
     Do("close", [&] { EXPECT_TRUE(store_->Close().ok()); });
+    Do("turn into version 1", [&] {
+      MakeEarlier(kAsVersion1, folder_.path());
+      contexts_ = WithoutDescriptions(contexts_);
+    });
+    Do("migrate from version 1", [&] { store_ = Open(folder_.path()); });
+    PutNew("described", Dataset("five"));
+    Do("close again", [&] { EXPECT_TRUE(store_->Close().ok()); });
+    Do("turn into version 2", [&] { MakeEarlier(kAsVersion2, folder_.path()); });
+    Do("migrate from version 2", [&] { store_ = Open(folder_.path()); });
+    PutNew("reduced", Dataset("six"));
+    Do("close at last", [&] { EXPECT_TRUE(store_->Close().ok()); });
   }
 
   const std::vector<Change>& changes() const { return changes_; }
@@ -218,19 +244,15 @@ TEST(DiskCrashTest, AStoreKeepsWhatItAcknowledged) {
 TEST(DiskCrashTest, AWriteThatIsNotWholeIsContinued) {
   spdlog::set_level(spdlog::level::off);
   const TempFolder folder;
-  const KvFrom kv(std::vector<char>(kKvBytes, 'x'));
-  ContextFiles files(folder / "kv", 1 << 30);
   {
     const ShortWrites short_writes;
     const std::unique_ptr<ContextStore> store = Open(folder.path());
+    ASSERT_NE(store, nullptr);
     EXPECT_TRUE(Put(*store, "a", Dataset("one")).ok());
-    ASSERT_TRUE(files.Open(KeepAll).ok());
-    EXPECT_TRUE(files.Write(kId, "state", kv, [] { return false; }).ok());
   }
-  EXPECT_TRUE(ReadAll(*Open(folder.path())) == Contexts({{"a", StoredAs("a", Dataset("one"))}}));
-  std::vector<char> read(kKvBytes);
-  EXPECT_TRUE(files.Read(kId, absl::MakeSpan(read)).ok());
-  EXPECT_TRUE(read == std::vector<char>(kKvBytes, 'x'));
+  const std::unique_ptr<ContextStore> store = Open(folder.path());
+  ASSERT_NE(store, nullptr);
+  EXPECT_TRUE(ReadAll(*store) == Contexts({{"a", StoredAs("a", Dataset("one"))}}));
 }
 
 // A change of a store that has the contexts "kept" and "old".
@@ -257,6 +279,7 @@ std::vector<Operation> Operations() {
 bool FailOneCall(const Operation& operation, int64_t nth, int error) {
   const TempFolder folder;
   const std::unique_ptr<ContextStore> store = Open(folder.path());
+  if (store == nullptr) return false;
   EXPECT_TRUE(Put(*store, "kept", Dataset("kept")).ok());
   EXPECT_TRUE(Put(*store, "old", Dataset("old")).ok());
   const Contexts before = ReadAll(*store);
@@ -289,6 +312,7 @@ bool FailOneCall(const Operation& operation, int64_t nth, int error) {
   const TempFolder copy;
   CopyAtOnce(folder.path(), copy.path());
   const std::unique_ptr<ContextStore> opened = Open(copy.path());
+  if (opened == nullptr) return false;
   const Contexts found = ReadAll(*opened);
   EXPECT_TRUE(found == after || (found == before && !status.ok())) << status;
   EXPECT_EQ(FilesOfDatasets(copy.path()), DifferentDatasets(found));
@@ -311,71 +335,52 @@ TEST(DiskCrashTest, ACallThatFailsChangesNothingElse) {
   }
 }
 
-// ---- Files of keys and values ----------------------------------------------------------------
-
-TEST(DiskCrashTest, AFileOfKeysAndValuesIsWholeOrNotThere) {
-  spdlog::set_level(spdlog::level::off);
-  const WithoutSync without_sync;
-  const KvFrom kv(std::vector<char>(kKvBytes, 'x'));
-  std::vector<DiskCall> calls;
-  int64_t written = 0;
+// Makes one call of the migration of a copy of the store in `old` fail. Returns whether the
+// migration has so many calls, and adds to `failures` if it failed.
+bool FailMigration(const TempFolder& old, const Contexts& contexts, int64_t nth, int error,
+                   int64_t* failures) {
+  const TempFolder folder;
+  CopyAtOnce(old.path(), folder.path());
+  int64_t calls = 0;
   {
-    const TempFolder folder;
-    const DiskRecording recording(folder.path());
-    ContextFiles files(folder / "kv", 1 << 30);
-    ASSERT_TRUE(files.Open(KeepAll).ok());
-    ASSERT_TRUE(files.Write(kId, "state", kv, [] { return false; }).ok());
-    written = recording.count();
-    files.Remove(kId.tenant, kId.name);
-    calls = recording.calls();
+    const std::thread::id caller = std::this_thread::get_id();
+    const BeforeEachCall fail(folder.path(), [&](const std::string&, const std::string&) {
+      return std::this_thread::get_id() == caller && calls++ == nth ? error : 0;
+    });
+    *failures += OpenSqliteContextStore(StoreIn(folder.path())).ok() ? 0 : 1;
   }
-  SimulatedDisk disk;
-  for (size_t done = 0; done <= calls.size(); ++done) {
-    if (done > 0) disk.Apply(calls[done - 1]);
-    for (const Crash crash : kCrashes) {
-      SCOPED_TRACE(absl::StrCat("after call ", done, "; crash ", static_cast<int>(crash)));
-      const TempFolder folder;
-      WriteImage(disk.After(crash), folder.path());
-      ContextFiles files(folder / "kv", 1 << 30);
-      ASSERT_TRUE(files.Open(KeepAll).ok());
-      EXPECT_EQ(FilesBelow(folder / "kv").size(), files.Has(kId) ? 1 : 0);
-      EXPECT_TRUE(files.Has(kId) || static_cast<int64_t>(done) != written);
-      if (!files.Has(kId)) continue;
-      std::vector<char> read(kKvBytes);
-      const absl::StatusOr<std::string> state = files.Read(kId, absl::MakeSpan(read));
-      ASSERT_TRUE(state.ok()) << state.status();
-      EXPECT_EQ(*state, "state");
-      EXPECT_TRUE(read == std::vector<char>(kKvBytes, 'x'));
-    }
-  }
+  const std::unique_ptr<ContextStore> opened = Open(folder.path());
+  if (opened == nullptr) return false;
+  EXPECT_TRUE(ReadAll(*opened) == contexts);
+  EXPECT_TRUE(Put(*opened, "reduced", Dataset("two")).ok());
+  EXPECT_EQ(ReadAll(*opened)["reduced"].memory, StoredAs("reduced", "").memory);
+  return calls > nth;
 }
 
-TEST(DiskCrashTest, ACallThatFailsLeavesNoFileOfKeysAndValues) {
+// An error during the migration leaves a store that the next start migrates.
+TEST(DiskCrashTest, AMigrationThatFailsIsRepeated) {
   spdlog::set_level(spdlog::level::off);
   const WithoutSync without_sync;
-  const KvFrom kv(std::vector<char>(kKvBytes, 'x'));
-  bool has_call = true;
-  for (int64_t nth = 0; has_call && !testing::Test::HasFailure(); ++nth) {
-    SCOPED_TRACE(nth);
-    const TempFolder folder;
-    ContextFiles files(folder / "kv", 1 << 30);
-    ASSERT_TRUE(files.Open(KeepAll).ok());
-    int64_t calls = 0;
-    std::string failed;
-    const BeforeEachCall fail(folder.path(), [&](const std::string& call, const std::string&) {
-      if (calls++ != nth) return 0;
-      failed = call;
-      return ENOSPC;
-    });
-    const absl::Status status = files.Write(kId, "state", kv, [] { return false; });
-    // An earlier file, of which there is none, need not be removed.
-    const bool matters = !failed.empty() && failed != "unlink";
-    EXPECT_EQ(status.code(),
-              matters ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kOk);
-    EXPECT_EQ(files.Has(kId), status.ok());
-    EXPECT_EQ(files.bytes() > 0, status.ok());
-    EXPECT_EQ(FilesBelow(folder / "kv").size(), status.ok() ? 1 : 0);
-    has_call = calls > nth;
+  for (const char* const statements : {kAsVersion1, kAsVersion2}) {
+    const TempFolder old;
+    Contexts contexts = {{"a", StoredAs("a", Dataset("one"))}};
+    {
+      const std::unique_ptr<ContextStore> store = Open(old.path());
+      ASSERT_NE(store, nullptr);
+      EXPECT_TRUE(Put(*store, "a", Dataset("one")).ok());
+      EXPECT_TRUE(store->Close().ok());
+      MakeEarlier(statements, old.path());
+    }
+    if (statements == kAsVersion1) contexts = WithoutDescriptions(contexts);
+    for (const int error : {ENOSPC, EIO}) {
+      int64_t failures = 0;
+      bool has_call = true;
+      for (int64_t nth = 0; has_call && !testing::Test::HasFailure(); ++nth) {
+        SCOPED_TRACE(absl::StrCat(statements, ", errno ", error, " of call ", nth));
+        has_call = FailMigration(old, contexts, nth, error, &failures);
+      }
+      EXPECT_GT(failures, 0);
+    }
   }
 }
 

@@ -11,6 +11,21 @@
 
 namespace chorale {
 
+// Turns a database without memory sets into one of version 1, which has no details and uses.
+inline constexpr char kAsVersion1[] =
+    "BEGIN;"
+    "DROP TABLE summaries;"
+    "PRAGMA user_version = 1;"
+    "COMMIT;";
+
+// Turns a database without memory sets into one of version 2.
+inline constexpr char kAsVersion2[] =
+    "BEGIN;"
+    "ALTER TABLE summaries DROP COLUMN memory_rows;"
+    "ALTER TABLE summaries DROP COLUMN memory_policy;"
+    "PRAGMA user_version = 2;"
+    "COMMIT;";
+
 inline ContextRecord MakeRecord(const std::string& tenant, const std::string& name,
                                 absl::string_view dataset) {
   ContextRecord record;

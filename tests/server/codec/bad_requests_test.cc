@@ -58,6 +58,20 @@ std::vector<SpecFault> SpecFaults() {
         return Expected{"spec.seasons"};
       },
       [](Random* random, v1::ContextSpec* spec) {
+        const bool negative = random->Between(0, 1) == 0;
+        spec->set_memory_row_count(negative ? -random->Between(1, 1000) : random->Between(1, 63));
+        return Expected{"spec.memory_row_count"};
+      },
+      [](Random* random, v1::ContextSpec* spec) {
+        spec->set_memory_row_count(100);
+        spec->set_memory_policy(static_cast<v1::MemoryPolicy>(random->Between(4, 99)));
+        return Expected{"spec.memory_policy"};
+      },
+      [](Random* random, v1::ContextSpec* spec) {
+        spec->set_memory_policy(static_cast<v1::MemoryPolicy>(random->Between(1, 3)));
+        return Expected{"spec.memory_policy"};
+      },
+      [](Random* random, v1::ContextSpec* spec) {
         spec->set_missing_targets(
             static_cast<v1::ContextSpec::MissingTargets>(random->Between(3, 99)));
         return Expected{"spec.missing_targets"};

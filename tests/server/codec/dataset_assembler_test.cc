@@ -219,18 +219,24 @@ TEST(DatasetAssemblerTest, BadHeaders) {
   v1::RegisterContextRequest unknown = Spec();
   unknown.mutable_spec()->set_seasons(static_cast<v1::ContextSpec::Seasons>(9));
   ExpectRefused(DatasetAssembler(Limits()).Add(unknown), "spec.seasons", "is 9");
+  unknown = Spec();
+  unknown.mutable_spec()->set_memory_policy(v1::MEMORY_POLICY_HEAVY);
+  ExpectRefused(DatasetAssembler(Limits()).Add(unknown), "spec.memory_policy", "requires");
 }
 
-TEST(DatasetAssemblerTest, SeasonsAreSoughtUnlessTheHeaderSaysNo) {
+TEST(DatasetAssemblerTest, SeasonsAndMemorySetsAreThoseOfTheHeader) {
   for (const auto asked : {v1::ContextSpec::SEASONS_UNSPECIFIED, v1::ContextSpec::SEASONS_ON,
                            v1::ContextSpec::SEASONS_OFF}) {
     v1::RegisterContextRequest spec = Spec();
     spec.mutable_spec()->set_seasons(asked);
+    spec.mutable_spec()->set_memory_row_count(64 + asked);
     DatasetAssembler assembler{Limits()};
     ASSERT_TRUE(assembler.Add(spec).ok());
     ASSERT_TRUE(assembler.Add(Rows({1}, {"red"}, {0})).ok());
-    EXPECT_EQ(assembler.Finish()->seasons,
+    const absl::StatusOr<Dataset> dataset = assembler.Finish();
+    EXPECT_EQ(dataset->seasons,
               asked == v1::ContextSpec::SEASONS_OFF ? Seasons::kNotSought : Seasons::kSought);
+    EXPECT_EQ(dataset->memory.rows, 64 + asked);
   }
 }
 

@@ -33,6 +33,7 @@ TEST(ResponseEncoderTest, Context) {
                                      CalendarFeature::kDayOfMonth, CalendarFeature::kMonth};
   info.record.feature_count = 2;
   info.record.rows = 10;
+  info.record.memory = {.rows = 64, .policy = MemoryPolicy::kHeavy};
   info.record.dataset_bytes = 123;
   info.record.created = absl::FromUnixMillis(1'500);
   info.state = ContextState::kResident;
@@ -59,6 +60,8 @@ TEST(ResponseEncoderTest, Context) {
   EXPECT_EQ(message.features(1).type(), v1::ColumnSummary::TYPE_CATEGORICAL);
   EXPECT_EQ(message.features(1).category_count(), 3);
   EXPECT_EQ(message.row_count(), 10);
+  EXPECT_EQ(message.memory_row_count(), 64);
+  EXPECT_EQ(message.memory_policy(), v1::MEMORY_POLICY_HEAVY);
   EXPECT_EQ(message.dataset_bytes(), 123);
   EXPECT_EQ(message.resident_bytes(), 456);
   EXPECT_EQ(message.create_time().seconds(), 1);
@@ -93,6 +96,7 @@ TEST(ResponseEncoderTest, NoContextIsLargerThanWhatTheStoreKeeps) {
       info.record.target = std::string(255, 't');
       info.record.columns.assign(count, column);
       info.record.clipped_targets = info.record.rows = info.record.dataset_bytes = kMost;
+      info.record.memory = {.rows = kMost, .policy = MemoryPolicy::kSample};
       info.record.created = absl::FromUnixSeconds(253'402'300'799);
       info.record.feature_count = kMost;
       info.record.updated = info.record.last_used = info.record.created;

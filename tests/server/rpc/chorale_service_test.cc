@@ -276,6 +276,11 @@ TEST_F(ChoraleServiceTest, ServerInfo) {
   EXPECT_EQ(info.backend(), "cpu");
   EXPECT_EQ(info.device(), "fake");
   EXPECT_THAT(info.features(), ElementsAre(v1::ServerInfo::FEATURE_REFLECTION));
+  engine_->has_memory_sets = true;
+  v1::ServerInfo reduces;
+  ASSERT_TRUE(stub_->GetServerInfo(NewContext().get(), {}, &reduces).ok());
+  EXPECT_THAT(reduces.features(),
+              ElementsAre(v1::ServerInfo::FEATURE_REFLECTION, v1::ServerInfo::FEATURE_MEMORY_SETS));
   EXPECT_EQ(info.limits().max_message_bytes(), 64 << 10);
   const auto* const limits = v1::ServerLimits::descriptor();
   for (int i = 0; i < limits->field_count(); ++i) {

@@ -46,6 +46,7 @@ TEST(PrometheusMetricsTest, EverySeriesStartsAtZero) {
                              "chorale_evictions_total{reason=\"host_pool_full\"}",
                              "chorale_evictions_total{reason=\"model_unloaded\"}",
                              "chorale_context_lookups_total{result=\"miss\"}",
+                             "chorale_memory_set_keys_total{policy=\"merge\"}",
                              "chorale_stalled_streams_total",
                              "chorale_spans_dropped_total",
                              "chorale_streams_live",
@@ -76,6 +77,9 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
   metrics.Values(WorkKind::kDensity, "u", "m", 7);
   metrics.Values(WorkKind::kPredict, "u", "n", 5);
   metrics.EncodedRows("n", 300);
+  metrics.MemorySetKeys(MemoryPolicy::kHeavy, 64);
+  metrics.MemorySetKeys(MemoryPolicy::kSample, 100);
+  metrics.MemorySetKeys(MemoryPolicy::kSample, 28);
   metrics.Flops(WorkKind::kRows, 1e9);
   metrics.EngineTime("t", absl::Milliseconds(250));
   metrics.SummaryTime(absl::Milliseconds(5));
@@ -115,6 +119,9 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
            "chorale_values_total{method=\"Predict\",model=\"m\"} 0",
            "chorale_values_total{method=\"Predict\",model=\"n\"} 5",
            "chorale_encoded_rows_total{model=\"n\"} 300",
+           "chorale_memory_set_keys_total{policy=\"merge\"} 0",
+           "chorale_memory_set_keys_total{policy=\"heavy\"} 64",
+           "chorale_memory_set_keys_total{policy=\"sample\"} 128",
            "chorale_flops_total{work=\"rows\"} 1000000000",
            "chorale_summary_seconds_sum 0.005",
            "chorale_inflight_requests{method=\"Sample\"} 1",

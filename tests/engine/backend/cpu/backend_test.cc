@@ -50,7 +50,13 @@ TEST(CpuBackendTest, CountsBytesExactly) {
   const ModelConfig config =
       MakeTestModel({.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 3}).config;
   // L * (Hkv * (17 keys padded to 32, and 17 values) * Dh) * 4 bytes.
-  EXPECT_EQ(backend->ContextBytes(config, 17), 3 * 2 * (32 + 17) * 16 * 4);
+  EXPECT_EQ(backend->ContextBytes(config, {.rows = 17}), 3 * 2 * (32 + 17) * 16 * 4);
+  // A set as large as the table is no set. One of 15 keys: L * (Hkv * (16 keys and 15 values) * Dh,
+  // and 2 * 15 weights, padded to 32) * 4 bytes.
+  EXPECT_EQ(backend->ContextBytes(config, {.rows = 17, .memory = {.rows = 17}}),
+            backend->ContextBytes(config, {.rows = 17}));
+  EXPECT_EQ(backend->ContextBytes(config, {.rows = 1'000'000, .memory = {.rows = 15}}),
+            3 * (2 * (16 + 15) * 16 + 32) * 4);
   // L * paths * (Hkv * (16 keys and 16 values) * Dh) * 4 bytes: the last position needs none.
   EXPECT_EQ(backend->BufferBytes(config, 17, 5), 3 * 5 * 2 * (16 + 16) * 16 * 4);
   EXPECT_EQ(backend->BufferBytes(config, 18, 5), 3 * 5 * 2 * (32 + 32) * 16 * 4);
@@ -59,7 +65,8 @@ TEST(CpuBackendTest, CountsBytesExactly) {
   EXPECT_EQ(backend->DensityBytes(config, 17, 5), 5 * (2 * 17 * 64 + 2 * 2 * (16 + 16) * 16) * 4);
   EXPECT_EQ(backend->DensityBytes(config, 1, 5), 5 * 2 * 64 * 4);
   for (int64_t n : {1, 2, 15, 16, 17, 1000}) {
-    EXPECT_EQ(backend->ContextBytes(config, n) % 64, 0);
+    EXPECT_EQ(backend->ContextBytes(config, {.rows = n}) % 64, 0);
+    EXPECT_EQ(backend->ContextBytes(config, {.rows = n + 1, .memory = {.rows = n}}) % 64, 0);
     EXPECT_EQ(backend->BufferBytes(config, n, 7) % 64, 0);
     EXPECT_EQ(backend->DensityBytes(config, n, 7) % 64, 0);
   }
@@ -138,6 +145,43 @@ StepCount CountSteps(Backend& backend, Work* work) {
   return {static_cast<int64_t>(flops.size()), std::accumulate(flops.begin(), flops.end(), 0.0)};
 }
 
+// Takes all steps in slices as long as possible. Returns the sum of the costs that were announced.
+double FlopsOfSlices(Backend& backend, Work* work) {
+  double flops = 0;
+  while (!work->done()) {
+    const int64_t steps = work->steps_at_this_cost();
+    flops += work->next_flops(steps);
+    const Slice slice[] = {{.work = work, .max_steps = steps}};
+    EXPECT_TRUE(backend.Advance(slice).ok());
+  }
+  return flops;
+}
+
+// The last step of each phase has fewer rows than the others: a step of an encoding has 384 rows on
+// six threads, a step of query rows 256, and a step of other work 64.
+TEST(CpuBackendTest, SlicesCostWhatTheirStepsCost) {
+  BackendDriver driver = BackendDriver::Cpu(6);
+  const ModelCase model_case = {.options = {.n_layers = 3}, .query_rows = 100, .paths = 12};
+  const LoadedCase loaded(model_case, driver);
+  const auto model = driver.AddModel(MakeTestModel({.n_layers = 3}));
+  const auto encode = [&] {
+    return driver.NewEncode(model, MakeFeatures(1'000, 2, 1), MakeValues(1'000, 2));
+  };
+  const auto rows = [&] { return driver.NewRows(loaded.context(), MakeFeatures(300, 3, 1)); };
+  const auto density = [&] { return loaded.Density(model_case.Values()); };
+  const auto predict = [&] { return loaded.Predict(0, 100); };
+  const auto expect_equal = [&](const auto& new_work) {
+    const auto in_steps = new_work();
+    const auto in_slices = new_work();
+    const double flops = CountSteps(driver.backend(), in_steps.get()).flops;
+    EXPECT_NEAR(FlopsOfSlices(driver.backend(), in_slices.get()) / flops, 1, 1e-9);
+  };
+  expect_equal(encode);
+  expect_equal(rows);
+  expect_equal(density);
+  expect_equal(predict);
+}
+
 // A context of this size takes many steps, each bounded.
 TEST(CpuBackendTest, EncodesInBoundedSteps) {
   BackendDriver driver = BackendDriver::Cpu(1);
@@ -145,7 +189,7 @@ TEST(CpuBackendTest, EncodesInBoundedSteps) {
   const auto work = driver.NewEncode(model, MakeFeatures(200, 2, 1), MakeValues(200, 2));
   // Fit, then three layers of four chunks of 64 rows.
   EXPECT_EQ(CountSteps(driver.backend(), work.get()).steps, 1 + 3 * 4);
-  EXPECT_EQ(work->TakeContext().rows, 200);
+  EXPECT_EQ(work->TakeContext().shape.rows, 200);
 }
 
 // A step is a chunk of one layer, in a long path as in many short ones.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backend/cpu/context_layout.h"
 #include "engine/backend/cpu/forward.h"
 #include "engine/backend/cpu/model.h"
 #include "gtest/gtest.h"
@@ -34,9 +35,13 @@ TEST_P(CpuEncodeTest, ContextKeysAndValues) {
   const ModelConfig& config = golden.model().config;
   const int64_t n = golden.x_context().rows;
   const int64_t width = config.head_dim();
-  const PoolRange range = {.offset = 0, .bytes = cpu::ContextKvBytes(config, n)};
-  AlignedBuffer memory(range.bytes / sizeof(float));
-  cpu::EncodeWork work(packed, golden.x_context(), golden.y_context(), range, memory.data(), 1);
+  const cpu::ContextLayout layout(config, {.rows = n});
+  AlignedBuffer memory(layout.bytes() / sizeof(float));
+  cpu::EncodeWork work({.model = packed,
+                        .features = golden.x_context(),
+                        .y = golden.y_context(),
+                        .kv = {.offset = 0, .bytes = layout.bytes()}},
+                       memory.data(), 1);
   cpu::Scratch scratch;
   scratch.Reserve(config);
   while (!work.done()) {
@@ -45,9 +50,8 @@ TEST_P(CpuEncodeTest, ContextKeysAndValues) {
     work.EndBatch();
   }
 
-  const KvShape shape = LayerKvShape(config);
-  const KvView<float> first = shape.At(memory.data(), n);
-  const KvView<float> last = shape.At(memory.data() + (config.n_layers - 1) * shape.Elements(n), n);
+  const KvView<float> first = layout.Layer(memory.data(), 0).kv;
+  const KvView<float> last = layout.Layer(memory.data(), config.n_layers - 1).kv;
   std::vector<float> keys, values;  // [H, N, Dh]
   for (int64_t h = 0; h < config.n_kv_heads; ++h) {
     const float* head = first.keys + h * kernels::PackedKeysSize(n, width);

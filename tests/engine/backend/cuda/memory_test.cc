@@ -108,7 +108,7 @@ void ExpectSameResultsOfARestoredContext(const TestModelOptions& options) {
   driver.Run(save.get());
   backend.ReleaseContext(kv);
   ResidentContext restored = *loaded.context();
-  restored.kv = driver.TakeContextRange(restored.model->config(), restored.rows);
+  restored.kv = driver.TakeContextRange(restored.model->config(), restored.shape);
   ASSERT_NE(restored.kv.offset, kv.offset);
   const auto restore = backend.NewContextCopy(restored.kv, host, CopyDirection::kToDevice);
   driver.Run(restore.get());

@@ -1,0 +1,100 @@
+// The keys from which the K/V heads of one layer choose a memory set, and the state of the choice
+// (engine/backend/memory_plan.h).
+#ifndef CHORALE_ENGINE_BACKEND_CPU_MEMORY_WORKSPACE_H_
+#define CHORALE_ENGINE_BACKEND_CPU_MEMORY_WORKSPACE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "engine/backend/cpu/context_layout.h"
+#include "engine/backend/cpu/forward.h"
+#include "engine/backend/host/aligned_buffer.h"
+#include "engine/backend/host/attention_kv.h"
+#include "engine/backend/host/choose_keys.h"
+#include "engine/backend/layer_schedule.h"
+#include "engine/backend/memory_plan.h"
+
+namespace chorale::cpu {
+
+// The keys of a layer are those of the set, in their order, then those of the segment's rows. The
+// layers use the same arrays, one after the other.
+//
+// Thread contract: the engine thread calls BeginSegment between batches. Tasks of one phase call
+// the other methods concurrently, for different heads, rows or keys.
+class MemoryWorkspace {
+ public:
+  MemoryWorkspace(const ModelConfig& config, const ContextShape& shape, const MemoryPlan& plan,
+                  uint64_t seed);
+
+  // `rows` are the segment's rows of the table. `measuring_rows` contains, for each row of the
+  // table, its index among the measuring rows, or -1; it is empty without measuring rows. Both
+  // outlive the segment.
+  void BeginSegment(int64_t index, const MemorySegment& segment, absl::Span<const int32_t> rows,
+                    absl::Span<const int32_t> measuring_rows);
+
+  // kLoad: copies the set of a head, and determines the hidden keys of the measuring rows.
+  void LoadHead(int64_t layer, int64_t head, const ContextLayer<const float>& set);
+
+  // All keys. K and V of the segment's rows begin at key MemorySegment::set_keys.
+  KvView<float> kv() { return shape_.At(kv_.data(), segment_.keys()); }
+  AttentionKv Keys() const;
+
+  // kMeasure: the arrays of the measuring rows from row `first` on.
+  AttentionResults Measured(int64_t first);
+  // kImportance, of the keys of a task.
+  void MeasureKeys(RowRange keys);
+  // kSpread: draws the centres of a head.
+  void SpreadHead(int64_t layer, int64_t head, RowRange centres);
+  // kChoose.
+  void ChooseHead(int64_t layer, int64_t head);
+  // kStore: keys of the new set, of all heads.
+  void StoreKeys(RowRange keys, const ContextLayer<float>& set);
+
+ private:
+  int64_t keys() const { return segment_.keys(); }
+  bool reduces() const { return keys() > set_keys_; }  // whether fewer keys are kept
+  float* LogWeights(int64_t head) { return log_weights_.data() + head * keys(); }
+  // The table's rows of the keys that a head of a layer keeps.
+  int32_t* SetRows(int64_t layer, int64_t head) {
+    return set_rows_.data() + (layer * shape_.heads + head) * set_keys_;
+  }
+  void LoadRows(int64_t layer, int64_t head);
+  KeyGroups Choose(int64_t layer, int64_t head);
+
+  const ModelConfig config_;
+  const KvShape shape_;
+  const MemoryPolicy policy_;
+  const int64_t set_keys_;        // M
+  const int64_t measuring_rows_;  // R; 0: no importance
+  const uint64_t seed_;
+
+  int64_t segment_index_ = 0;
+  MemorySegment segment_;
+  absl::Span<const int32_t> segment_rows_;
+  absl::Span<const int32_t> measuring_index_;
+
+  AlignedBuffer kv_;             // LayerKvShape of up to plan.max_keys() keys
+  AlignedBuffer log_weights_;    // [Hkv, keys]
+  std::vector<KeyGroups> kept_;  // [Hkv], from kChoose to kStore
+
+  // With measuring rows.
+  std::vector<int32_t> set_rows_;     // [L, Hkv, M]
+  std::vector<int32_t> key_rows_;     // [Hkv, keys]
+  std::vector<int32_t> hidden_keys_;  // [R, Hkv]
+  AlignedBuffer query_;               // [R, D]
+  AlignedBuffer attended_;            // [R, D]
+  AlignedBuffer lse_;                 // [R, H]
+  AlignedArray<double> importance_;   // [Hkv, keys]
+
+  // Without; see kernels::SpreadKeysParams. padded_keys_ are for each head.
+  int64_t padded_keys_ = 0;
+  AlignedArray<double> weight_;    // [Hkv, padded_keys_]
+  AlignedBuffer distance_;         // [Hkv, padded_keys_]
+  AlignedArray<int32_t> nearest_;  // [Hkv, padded_keys_]
+  AlignedArray<int32_t> centres_;  // [Hkv, M]
+};
+
+}  // namespace chorale::cpu
+
+#endif  // CHORALE_ENGINE_BACKEND_CPU_MEMORY_WORKSPACE_H_

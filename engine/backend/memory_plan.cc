@@ -1,0 +1,142 @@
+#include "engine/backend/memory_plan.h"
+
+#include <algorithm>
+
+#include "base/integer_math.h"
+#include "base/require.h"
+#include "engine/backend/flop_model.h"
+#include "kernels/ops/panel_layout.h"
+#include "kernels/ops/random.h"
+#include "kernels/ops/spread_keys.h"
+
+namespace chorale {
+namespace {
+
+// Pairs of a key and a centre in a step of one head, and pairs of a key and a measuring row in a
+// task of all heads.
+constexpr int64_t kPairsOfStep = 1 << 20;
+constexpr int64_t kPairsOfTask = 1 << 18;
+// Keys that a task stores.
+constexpr int64_t kStoredKeys = 256;
+
+// Costs of operations other than multiply-adds, as the FLOPs that take as long.
+constexpr double kDrawRowFlops = 500;
+constexpr double kChooseKeyFlops = 1'000;
+constexpr double kCopyElementFlops = 4;
+
+// Paths of orders.
+enum OrderPath : uint64_t { kRowOrder = 0, kMeasuringOrder = 1 };
+
+// Wq x, and scores and weighted values of so many keys.
+double AttendOnlyFlops(const ModelConfig& config, int64_t keys) {
+  return static_cast<double>(config.d_model * (2 * config.d_model + 4 * keys));
+}
+
+}  // namespace
+
+MemoryPlan::MemoryPlan(const ModelConfig& config, const ContextShape& shape)
+    : config_(config),
+      shape_(shape),
+      segment_rows_(std::max(kSegmentRows, shape.memory.rows)),
+      measuring_rows_(
+          shape.memory.policy == MemoryPolicy::kMerge ? 0 : std::min(kMeasuringRows, shape.rows)) {
+  Require(shape.reduced(), "the context has fewer keys than rows");
+}
+
+int64_t MemoryPlan::segments() const { return CeilDiv(shape_.rows, segment_rows_); }
+
+MemorySegment MemoryPlan::Segment(int64_t index) const {
+  const int64_t first = index * segment_rows_;
+  return {.first = first,
+          .rows = std::min(segment_rows_, shape_.rows - first),
+          .set_keys = index == 0 ? 0 : shape_.memory.rows};
+}
+
+int64_t MemoryPlan::max_keys() const {
+  const int64_t later = segments() > 1 ? Segment(1).keys() : 0;
+  return std::max(Segment(0).keys(), later);
+}
+
+MemoryPhase MemoryPlan::DrawRowsPhase() const {
+  return {.stage = MemoryStage::kDrawRows,
+          .units = 1,
+          .unit_flops = static_cast<double>(shape_.rows + measuring_rows_) * kDrawRowFlops,
+          .task_units = 1};
+}
+
+std::vector<MemoryPhase> MemoryPlan::Phases(const MemorySegment& segment) const {
+  const int64_t keys = segment.keys();
+  const bool measured = measuring_rows_ > 0 && keys > shape_.memory.rows;
+  const double mix = MixFeaturesFlops(config_);
+  const double attend = AttendAndFeedForwardFlops(config_, static_cast<double>(keys));
+  const double copied = static_cast<double>(2 * config_.head_dim() * keys) * kCopyElementFlops;
+  std::vector<MemoryPhase> phases;
+  for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    phases.push_back({MemoryStage::kLoad, layer, config_.n_kv_heads, copied, 1});
+    phases.push_back({MemoryStage::kProject, layer, segment.rows, mix + KvFlops(config_), 0});
+    if (layer + 1 < config_.n_layers) {
+      phases.push_back({MemoryStage::kAttend, layer, segment.rows, attend, 0});
+    }
+    if (measured) {
+      const bool last = layer + 1 == config_.n_layers;
+      const double flops = mix + (last ? AttendOnlyFlops(config_, keys) : attend);
+      phases.push_back({MemoryStage::kMeasure, layer, measuring_rows_, flops, 0});
+    }
+    AddChoice(keys, layer, phases);
+  }
+  return phases;
+}
+
+void MemoryPlan::AddChoice(int64_t keys, int64_t layer, std::vector<MemoryPhase>& phases) const {
+  const int64_t kept = shape_.memory.rows;
+  const auto n = static_cast<double>(keys);
+  if (keys > kept && measuring_rows_ > 0) {
+    // A score by 2 D, a distance by 3 D.
+    const double flops = static_cast<double>(5 * config_.d_model * measuring_rows_);
+    const int64_t task = std::max<int64_t>(
+        kernels::kPanel, kPairsOfTask / measuring_rows_ / kernels::kPanel * kernels::kPanel);
+    phases.push_back({MemoryStage::kImportance, layer, keys, flops, task});
+  } else if (keys > kept) {
+    const double flops = 3 * n * static_cast<double>(config_.kv_width());
+    const int64_t step = std::max<int64_t>(1, kPairsOfStep / keys / kernels::kCentresAtOnce) *
+                         kernels::kCentresAtOnce;
+    phases.push_back({MemoryStage::kSpread, layer, kept, flops, step});
+  }
+  phases.push_back({MemoryStage::kChoose, layer, config_.n_kv_heads, n * kChooseKeyFlops, 1});
+  const double copies = measuring_rows_ > 0 ? 1 : n / static_cast<double>(kept);  // per key
+  phases.push_back({MemoryStage::kStore, layer, kept,
+                    copies * static_cast<double>(2 * config_.kv_width()) * kCopyElementFlops,
+                    kStoredKeys});
+}
+
+double MemoryPlan::flops() const {
+  const auto of_segment = [this](int64_t index) {
+    double flops = 0;
+    for (const MemoryPhase& phase : Phases(Segment(index))) flops += phase.flops();
+    return flops;
+  };
+  const int64_t last = segments() - 1;
+  double flops = DrawRowsPhase().flops() + of_segment(0);
+  if (last > 1) flops += static_cast<double>(last - 1) * of_segment(1);  // all but the last alike
+  if (last > 0) flops += of_segment(last);
+  return flops;
+}
+
+std::vector<int32_t> MemoryRowOrder(uint64_t seed, int64_t rows) {
+  std::vector<int32_t> order(rows);
+  kernels::DrawOrder(seed, kRowOrder, rows, order.data());
+  return order;
+}
+
+std::vector<int32_t> MemoryMeasuringRows(uint64_t seed, int64_t rows, int64_t count) {
+  if (count == 0) return {};
+  std::vector<int32_t> order(rows);
+  kernels::DrawEndOfOrder(seed, kMeasuringOrder, rows, count, order.data());
+  return {order.end() - count, order.end()};
+}
+
+uint32_t MemoryStream(const ModelConfig& config, int64_t segment, int64_t layer, int64_t kv_head) {
+  return static_cast<uint32_t>((segment * config.n_layers + layer) * config.n_kv_heads + kv_head);
+}
+
+}  // namespace chorale

@@ -1,0 +1,107 @@
+// The encoding of a reduced context (ContextShape::reduced), divided into segments and phases.
+//
+// The rows are taken in a random order, in segments of max(kSegmentRows, M) rows for a set of M
+// keys. The rows of a segment pass through the layers together. In each layer, they attend to the
+// set so far and to each other, in one softmax; then each K/V head chooses M of these keys, which
+// are the set of the next segment. The set after the last segment is the encoded context.
+//
+// The policies HEAVY and SAMPLE choose by importance (kernels/ops/key_attention.h). To measure it,
+// R rows of the context pass through the layers as query rows beside each segment, anew each time,
+// so that early keys have no advantage. A measuring row does not attend to its own key.
+//
+// One segment in one layer has these phases. All units of a phase are complete before the next
+// phase begins. Phases in brackets do not occur for all policies, layers or segments.
+//
+//   kLoad         heads    K, V and weights of the set to the workspace
+//   kProject      rows     [embed;] x = LN1(x + P x), K and V of the segment's rows
+//   [kAttend]     rows     attention and feed-forward, except in the last layer
+//   [kMeasure]    rows     measuring rows: [embed;] x = LN1(x + P x), attention, and feed-forward
+//                          except in the last layer
+//   [kImportance] keys     importance of all keys
+//   [kSpread]     centres  MERGE: k-means++, one group of centres after the other in each head
+//   kChoose       heads    the keys that are kept, or merged
+//   kStore        keys     K, V and weights of the new set to the context pool
+#ifndef CHORALE_ENGINE_BACKEND_MEMORY_PLAN_H_
+#define CHORALE_ENGINE_BACKEND_MEMORY_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/data/memory_set.h"
+#include "engine/model/model_config.h"
+
+namespace chorale {
+
+enum class MemoryStage {
+  kDrawRows,  // once, before the first segment: the order of the rows, and the measuring rows
+  kLoad,
+  kProject,
+  kAttend,
+  kMeasure,
+  kImportance,
+  kSpread,
+  kChoose,
+  kStore,
+};
+
+struct MemoryPhase {
+  MemoryStage stage = MemoryStage::kDrawRows;
+  int64_t layer = 0;
+  int64_t units = 0;      // at least 1
+  double unit_flops = 0;  // positive
+  // The units of one task that keep it as short as the tasks of other work; for kSpread, of one
+  // step of all heads, a multiple of kernels::kCentresAtOnce. 0 for phases of rows: the backend
+  // decides.
+  int64_t task_units = 0;
+
+  double flops() const { return static_cast<double>(units) * unit_flops; }
+};
+
+struct MemorySegment {
+  int64_t first = 0;     // in the order of the rows
+  int64_t rows = 0;      // of the segment
+  int64_t set_keys = 0;  // of the set before it
+  int64_t keys() const { return set_keys + rows; }
+};
+
+// Immutable.
+class MemoryPlan {
+ public:
+  static constexpr int64_t kSegmentRows = 2'048;
+  static constexpr int64_t kMeasuringRows = 1'024;
+
+  // REQUIRES: shape.reduced().
+  MemoryPlan(const ModelConfig& config, const ContextShape& shape);
+
+  int64_t segments() const;
+  MemorySegment Segment(int64_t index) const;
+  // Of all layers, in their order. Only the counts of a segment matter.
+  std::vector<MemoryPhase> Phases(const MemorySegment& segment) const;
+  // The phase before the first segment.
+  MemoryPhase DrawRowsPhase() const;
+  double flops() const;  // of everything, without the row encoder
+
+  int64_t max_keys() const;  // the largest MemorySegment::keys()
+  int64_t segment_rows() const { return segment_rows_; }
+  int64_t measuring_rows() const { return measuring_rows_; }  // R; 0 for MERGE
+
+ private:
+  void AddChoice(int64_t keys, int64_t layer, std::vector<MemoryPhase>& phases) const;
+
+  ModelConfig config_;
+  ContextShape shape_;
+  int64_t segment_rows_;
+  int64_t measuring_rows_;
+};
+
+// The order in which a reduced context takes its rows, and the indices of `count` measuring rows.
+std::vector<int32_t> MemoryRowOrder(uint64_t seed, int64_t rows);
+std::vector<int32_t> MemoryMeasuringRows(uint64_t seed, int64_t rows, int64_t count);
+
+// Identifies the choice of a K/V head after a segment, for the random numbers of the choice:
+// distinct for all segments, layers and heads of a context.
+uint32_t MemoryStream(const ModelConfig& config, int64_t segment, int64_t layer, int64_t kv_head);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_BACKEND_MEMORY_PLAN_H_
