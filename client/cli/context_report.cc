@@ -64,15 +64,33 @@ const char* MeaningOf(const v1::ColumnSummary& feature) {
   return meaning == Meaning::kNumber ? "" : MeaningName(meaning);
 }
 
+// "merge", "heavy" or "sample"; empty if the context has no memory set, or if its policy is that of
+// a newer server.
+std::string PolicyName(const v1::Context& context) {
+  if (context.memory_row_count() == 0) return "";
+  return ValueName("MEMORY_POLICY_", v1::MemoryPolicy_Name(context.memory_policy()));
+}
+
+// REQUIRES: the context was registered with a memory set.
+std::string MemorySetText(const v1::Context& context) {
+  const int64_t keys = context.memory_row_count();
+  const int64_t rows = context.row_count();
+  if (keys >= rows) {
+    return absl::StrCat("memory set: none (", keys, " keys, but only ", rows, " rows)");
+  }
+  return absl::StrCat("memory set: ", keys, " keys, policy ", PolicyName(context));
+}
+
 void AddRow(const v1::Context& context, ReportWriter* report) {
   report->Add({IdOf(context.name()), IdOf(context.model()), context.target_column(),
                context.row_count(), int64_t{context.feature_count()}, StateName(context),
-               Bytes{context.resident_bytes()}, Bytes{context.dataset_bytes()}, Created(context)});
+               Bytes{context.resident_bytes()}, Bytes{context.dataset_bytes()}, Created(context),
+               context.memory_row_count()});
 }
 
-const std::vector<std::string> kColumns = {"name",           "model",         "target",
-                                           "rows",           "features",      "state",
-                                           "resident_bytes", "dataset_bytes", "created"};
+const std::vector<std::string> kColumns = {
+    "name",  "model",          "target",        "rows",    "features",
+    "state", "resident_bytes", "dataset_bytes", "created", "memory_rows"};
 
 // "weekday", "hour", "day_of_month", "month"; other features, of a newer server, are omitted.
 std::vector<std::string> CalendarNames(const v1::ColumnSummary& feature) {
@@ -115,6 +133,8 @@ nlohmann::ordered_json Json(const v1::Context& context) {
           {"model", IdOf(context.model())},
           {"target", context.target_column()},
           {"rows", context.row_count()},
+          {"memory_rows", context.memory_row_count()},
+          {"memory_policy", PolicyName(context)},
           {"state", StateName(context)},
           {"resident_bytes", context.resident_bytes()},
           {"dataset_bytes", context.dataset_bytes()},
@@ -173,6 +193,7 @@ absl::Status WriteContext(const v1::Context& context, Environment* environment) 
     }
     if (context.has_last_use_time()) out << "last used: " << LastUsed(context) << "\n";
     if (context.has_expire_time()) out << "expires: " << Expires(context) << "\n";
+    if (context.memory_row_count() > 0) out << MemorySetText(context) << "\n";
     if (context.clipped_target_count() > 0) {
       out << "target values far from the others: " << context.clipped_target_count() << "\n";
     }

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -31,6 +32,8 @@ struct RegisterArguments {
   std::vector<std::string> categorical;
   std::vector<std::string> missing;
   bool no_seasons = false;
+  int64_t memory_rows = 0;
+  std::string memory_policy;
   bool drop_missing_targets = false;
   bool validate_only = false;
   std::string description;
@@ -140,11 +143,18 @@ void NoteColumns(const Registration& registration, const Registrable& loaded,
 // Returns the error for a rejected table or name, with the option that corrects it.
 absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
   constexpr absl::string_view kColumns = "rows.columns";
-  constexpr absl::string_view kName = "spec.context_id";
+  constexpr std::pair<absl::string_view, absl::string_view> kOptions[] = {
+      {"spec.context_id", "--name"},
+      {"spec.memory_row_count", "--memory-rows"},
+      {"spec.memory_policy", "--memory-policy"},
+  };
   for (const std::string& field : RefusedFields(refusal)) {
-    if (field == kName) {
-      return absl::Status(refusal.code(),
-                          absl::StrReplaceAll(refusal.message(), {{kName, "--name"}}));
+    for (const auto& [name, option] : kOptions) {
+      if (field != name) continue;
+      return absl::Status(
+          refusal.code(),
+          absl::StrReplaceAll(refusal.message(),
+                              {{name, option}, {"memory_row_count", "--memory-rows"}}));
     }
     std::string way_out;
     absl::string_view rest = field;
@@ -163,6 +173,13 @@ absl::Status WithWayOut(const absl::Status& refusal, const DataFrame& table) {
     return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", way_out));
   }
   return refusal;
+}
+
+// The policy with this name on the command line; empty: the server's default.
+v1::MemoryPolicy PolicyOf(const std::string& name) {
+  v1::MemoryPolicy policy = v1::MEMORY_POLICY_UNSPECIFIED;
+  v1::MemoryPolicy_Parse(absl::StrCat("MEMORY_POLICY_", absl::AsciiStrToUpper(name)), &policy);
+  return policy;
 }
 
 // InvalidArgument if a label is not KEY=VALUE.
@@ -192,6 +209,8 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
       .model = arguments.model,
       .seasons = arguments.no_seasons ? RegisterOptions::Seasons::kNotSought
                                       : RegisterOptions::Seasons::kSought,
+      .memory_rows = arguments.memory_rows,
+      .memory_policy = PolicyOf(arguments.memory_policy),
       .missing_targets = arguments.drop_missing_targets ? RegisterOptions::MissingTargets::kDrop
                                                         : RegisterOptions::MissingTargets::kReject,
       .validate_only = arguments.validate_only,
@@ -218,6 +237,25 @@ absl::Status RunRegister(const RegisterArguments& arguments, Environment* enviro
                                    EstimateText(registration->estimate)));
   }
   return WriteContext(registration->context, environment);
+}
+
+void AddMemoryOptions(CLI::App* command, RegisterArguments* arguments) {
+  CLI::Option* const rows =
+      command
+          ->add_option(
+              "--memory-rows", arguments->memory_rows,
+              "Reduce the rows to N keys in each layer and K/V head of the model, at least 64: for "
+              "tables of many rows, which then need less memory and time. 0: keep all rows")
+          ->check(CLI::NonNegativeNumber)
+          ->type_name("N")
+          ->capture_default_str();
+  command
+      ->add_option("--memory-policy", arguments->memory_policy,
+                   "Policy by which these keys are chosen: merge, sample or heavy. heavy is worse "
+                   "than random rows of the table [merge]")
+      ->check(CLI::IsMember({"merge", "sample", "heavy"}))
+      ->type_name("POLICY")
+      ->needs(rows);
 }
 
 }  // namespace
@@ -248,6 +286,7 @@ void AddRegisterCommand(CLI::App* app, Environment* environment) {
   AddMissingOption(command, &arguments->missing);
   command->add_flag("--no-seasons", arguments->no_seasons,
                     "Do not search for a season of the target");
+  AddMemoryOptions(command, arguments.get());
   command->add_flag("--drop-missing-targets", arguments->drop_missing_targets,
                     "Drop rows whose target is missing, instead of rejecting the table");
   command->add_option("--description", arguments->description, "Description of the context")

@@ -131,6 +131,8 @@ absl::StatusOr<Registration> Client::RegisterContext(const std::string& id, cons
   if (options.seasons == RegisterOptions::Seasons::kNotSought) {
     spec.set_seasons(v1::ContextSpec::SEASONS_OFF);
   }
+  spec.set_memory_row_count(options.memory_rows);
+  spec.set_memory_policy(options.memory_policy);
   spec.set_validate_only(options.validate_only);
   spec.set_replace(options.replace);
   spec.set_etag(options.etag);

@@ -79,6 +79,10 @@ struct RegisterOptions {
   std::string model = {};  // id; empty: the server's default model
   // Whether the server searches for a season of the target, for models that use seasons.
   enum class Seasons { kSought, kNotSought } seasons = Seasons::kSought;
+  // The number of keys to which the rows are reduced, at least 64, and how they are chosen
+  // (v1::ContextSpec.memory_row_count); 0: all rows. Without memory_rows, no policy is allowed.
+  int64_t memory_rows = 0;
+  v1::MemoryPolicy memory_policy = v1::MEMORY_POLICY_UNSPECIFIED;
   // How the server handles rows without a target value. Dropped rows get a warning.
   enum class MissingTargets { kReject, kDrop } missing_targets = MissingTargets::kReject;
   // Whether the server only validates the registration: it stores nothing, and returns the context

@@ -66,6 +66,7 @@ TEST_F(MetricsTest, EveryMetricExistsFromTheBeginning) {
       {"chorale_summary_seconds", "histogram"},
       {"chorale_values_total", "counter"},
       {"chorale_encoded_rows_total", "counter"},
+      {"chorale_memory_set_keys_total", "counter"},
       {"chorale_flops_total", "counter"},
       {"chorale_encode_seconds", "histogram"},
       {"chorale_restore_seconds", "histogram"},

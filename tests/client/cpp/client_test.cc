@@ -65,6 +65,17 @@ TEST_F(ClientTest, RegistersDetails) {
   EXPECT_FALSE(client_->GetContext("u")->has_expire_time());
 }
 
+TEST_F(ClientTest, RegistersMemorySets) {
+  const RegisterOptions options{
+      .target_column = "y", .memory_rows = 64, .memory_policy = v1::MEMORY_POLICY_SAMPLE};
+  const auto registered = client_->RegisterContext("t", MakeTable(3), options);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_EQ(registered->context.memory_row_count(), 64);
+  EXPECT_EQ(registered->context.memory_policy(), v1::MEMORY_POLICY_SAMPLE);
+  Register("u");
+  EXPECT_EQ(client_->GetContext("u")->memory_row_count(), 0);
+}
+
 TEST_F(ClientTest, AValidatedTableIsNotRegistered) {
   const auto validated =
       client_->RegisterContext("t", MakeTable(3), {.target_column = "y", .validate_only = true});

@@ -93,6 +93,12 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
   context.set_model(spec.model().empty() ? "models/fake" : spec.model());
   context.set_target_column(spec.target_column());
   context.set_state(v1::Context::STATE_NOT_RESIDENT);
+  context.set_memory_row_count(spec.memory_row_count());
+  if (spec.memory_row_count() > 0) {
+    context.set_memory_policy(spec.memory_policy() == v1::MEMORY_POLICY_UNSPECIFIED
+                                  ? v1::MEMORY_POLICY_MERGE
+                                  : spec.memory_policy());
+  }
   context.set_description(spec.description());
   *context.mutable_labels() = spec.labels();
   if (spec.has_ttl()) context.mutable_expire_time()->set_seconds(spec.ttl().seconds());

@@ -82,13 +82,13 @@ def test_both_clients_send_the_same_requests(
     """Each argument differs from its default."""
     drawn: dict[str, Any] = {
         "paths": 1, "seed": 7, "order": "random", "log_densities": True, "wrap": True,
-        "snap": False,
+        "snap": False, "local_rows": 5,
     }  # fmt: skip
     predicted: dict[str, Any] = {"quantiles": [0.5], "mixtures": True, "snap": False}
-    weighed: dict[str, Any] = {"orders": 1, "seed": 7, "wrap": True}
+    weighed: dict[str, Any] = {"orders": 1, "seed": 7, "wrap": True, "local_rows": 5}
     table: dict[str, Any] = {
         "target": "price", "name": "flats", "model": "m", "types": {"x": "categorical"},
-        "seasons": False, "missing_targets": "drop",
+        "seasons": False, "missing_targets": "drop", "memory_rows": 64, "memory_policy": "heavy",
     }  # fmt: skip
     kinds = ("RegisterContext", "Predict", "Sample", "LogDensity")
     mixtures = pb.Mixtures(component_count=1, means=[1, 2], stds=[1, 2], weights=[1, 1])
@@ -101,6 +101,7 @@ def test_both_clients_send_the_same_requests(
             pb.PredictResponse(means=[1, 2], stds=[1, 2], quantiles=[1, 2], mixtures=mixtures)
         )
         fake.answers["LogDensity"].append(pb.LogDensityResponse(log_densities=[-3]))
+        fake.answers["LogDensity"].append(pb.LogDensityResponse(log_densities=[-3], terms=[-1, -2]))
         fake.answers["Sample"].extend([[blocks(of_rows), summary()]] * 2)
 
     data = {"price": [1.0, 2.0], "x": [1, 2]}
@@ -110,6 +111,7 @@ def test_both_clients_send_the_same_requests(
     context.sample(ROWS, **drawn)
     assert len(list(context.stream(ROWS, **drawn))) == 1
     context.log_density(ROWS, [1, 2], **weighed)
+    context.log_density(ROWS, [1, 2], terms=True)
     blocking = {kind: fake.requests(kind) for kind in kinds}
 
     async def use(client: aio.Client) -> None:
@@ -119,6 +121,7 @@ def test_both_clients_send_the_same_requests(
         await context.sample(ROWS, **drawn)
         assert len([part async for part in context.stream(ROWS, **drawn)]) == 1
         await context.log_density(ROWS, [1, 2], **weighed)
+        await context.log_density(ROWS, [1, 2], terms=True)
 
     with_client(fake, use)
     for kind in kinds:
@@ -129,7 +132,8 @@ def test_both_clients_send_the_same_requests(
     first, second = blocking["Sample"]
     assert first == second
     [predict] = blocking["Predict"]
-    [density] = blocking["LogDensity"]
+    density, with_terms = blocking["LogDensity"]
+    [[register, *_]] = blocking["RegisterContext"]
     assert (first.path_count, first.seed, first.order) == (1, 7, first.ORDER_RANDOM_PER_PATH)
     assert (first.include_log_densities, first.beyond_buffer) == (True, pb.BEYOND_BUFFER_WRAP)
     assert first.snapping == predict.snapping == pb.SNAPPING_OFF
@@ -138,6 +142,12 @@ def test_both_clients_send_the_same_requests(
         1,
         7,
         pb.BEYOND_BUFFER_WRAP,
+    )
+    assert (with_terms.include_terms, with_terms.include_cdfs) == (True, False)
+    assert first.local_row_count == density.local_row_count == 5
+    assert (register.spec.memory_row_count, register.spec.memory_policy) == (
+        64,
+        pb.MEMORY_POLICY_HEAVY,
     )
 
 

@@ -54,6 +54,10 @@ def test_arguments_are_named_as_people_write_them(
     failure = Failure(Code.INVALID_ARGUMENT, "", (("rows", description),))
     error = raised(fake, client, failure)
     assert str(error) == "rows: has 70 rows; the limit is 64 rows (set wrap=True to exceed it)"
+    description = "has a memory set; set local_row_count, or use a server on a CPU"
+    failure = Failure(Code.FAILED_PRECONDITION, "", (("context", description),))
+    error = raised(fake, client, failure)
+    assert "set local_rows, or use a server on a CPU" in str(error)
 
 
 @pytest.mark.parametrize(

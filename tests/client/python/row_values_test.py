@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from chorale_client._inputs import table_to_register
+from chorale_client._requests import RegisterOptions
 from chorale_client._row_values import align_vectors, values_for_rows
 from chorale_client._tables import read_table
 from samples_test import VALUES, make
@@ -280,19 +281,21 @@ def test_numbers_of_rows_in_another_order() -> None:
             None,
             None,
             None,
+            RegisterOptions(),
         )
 
 
 def test_a_target_goes_by_label() -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=list("abc"))
     target = pd.Series([30.0, 10.0, 20.0], index=SHUFFLED, name="y")
-    table, name, _ = table_to_register(frame, target, None, None, None)
+    options = RegisterOptions()
+    table, name, _ = table_to_register(frame, target, None, None, None, options)
     column = table.columns[name]
     assert isinstance(column, chorale_client._columns.NumericColumn)
     assert column.values.tolist() == [10, 20, 30]
     with pytest.raises(Invalid, match="target: its labels"):
-        table_to_register(frame, target.reset_index(drop=True), None, None, None)
-    by_position, name, _ = table_to_register(frame, target.tolist(), None, None, None)
+        table_to_register(frame, target.reset_index(drop=True), None, None, None, options)
+    by_position, name, _ = table_to_register(frame, target.tolist(), None, None, None, options)
     column = by_position.columns[name]
     assert isinstance(column, chorale_client._columns.NumericColumn)
     assert column.values.tolist() == [30, 10, 20]

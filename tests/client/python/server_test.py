@@ -37,6 +37,26 @@ def test_a_registered_table(real: chorale_client.Client, penguins: chorale_clien
     assert penguins.state == "resident"
 
 
+def test_a_memory_set_is_part_of_the_content(
+    real: chorale_client.Client, penguins: chorale_client.Context
+) -> None:
+    reduced = real.register(PENGUINS, target=TARGET, memory_rows=64)
+    assert (reduced.memory_rows, reduced.memory_policy) == (64, "merge")
+    assert reduced.row_count == len(PENGUINS)
+    assert reduced.resident_bytes < penguins.resident_bytes / 4
+    means = penguins.predict(HELD_OUT).means
+    assert (reduced.predict(HELD_OUT).means != means).any()
+    # As many keys as rows: another content, with the predictions of all rows.
+    whole = real.register(PENGUINS, target=TARGET, memory_rows=len(PENGUINS))
+    np.testing.assert_array_equal(whole.predict(HELD_OUT).means, means)
+    assert len({penguins.digest, reduced.digest, whole.digest}) == 3
+    with pytest.raises(chorale_client.InvalidArgumentError, match="63") as caught:
+        real.register(PENGUINS, target=TARGET, memory_rows=63)
+    assert caught.value.field == "spec.memory_row_count"
+    for context in (reduced, whole):
+        context.delete()
+
+
 def test_lists_are_filtered_and_sorted(
     real: chorale_client.Client, penguins: chorale_client.Context
 ) -> None:
@@ -61,6 +81,7 @@ def test_the_server_describes_itself(real: chorale_client.Client) -> None:
     assert info.backend == "cpu"
     assert info.device
     assert "authentication" not in info.features
+    assert "memory_sets" in info.features
     assert info.limits.max_message_bytes == 4 << 20
     assert info.limits.max_paths == 16384
     assert info.quotas.max_contexts == 0

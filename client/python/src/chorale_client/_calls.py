@@ -28,6 +28,7 @@ from chorale_client._requests import (
     MAX_CHUNK_BYTES,
     MAX_CHUNK_ROWS,
     MAX_PREDICT_BYTES,
+    LogDensityOptions,
     RegisterOptions,
     beyond_buffer,
     check_rows,
@@ -97,15 +98,7 @@ def register(
     options: RegisterOptions,
 ) -> Job[Registered]:
     """Registers a user's table, and issues the warnings."""
-    table, target_name, name = table_to_register(
-        data,
-        target,
-        name,
-        model,
-        types,
-        seasons=options.seasons,
-        missing_targets=options.missing_targets,
-    )
+    table, target_name, name = table_to_register(data, target, name, model, types, options)
     with Progress(progress, table.row_count, "rows") as done:
         registered = yield from register_table(name, table, target_name, model, done, options)
     tell(registered.warnings)
@@ -282,15 +275,10 @@ def log_density(
     context: Description[Any],
     rows: Data,
     values: npt.ArrayLike | None,
-    *,
-    orders: int,
-    seed: int | None,
-    terms: bool,
-    cdfs: bool,
-    wrap: bool,
-    local_rows: int | None,
+    options: LogDensityOptions,
 ) -> Job[LogDensities]:
     """Returns log-densities of vectors of values, in calls of limited size."""
+    orders, seed, terms, cdfs, wrap, local_rows = options
     table = query_rows(context, rows)
     given = query_values(context, rows, table, values)
     check_rows(table)

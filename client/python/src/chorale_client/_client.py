@@ -11,7 +11,7 @@ from chorale_client import _calls
 from chorale_client._blocking_connection import BlockingConnection
 from chorale_client._channel import Settings, Tls
 from chorale_client._context import BlockingContext
-from chorale_client._models_and_contexts import Model
+from chorale_client._models_and_contexts import MemoryPolicy, Model
 from chorale_client._progress import Option
 from chorale_client._requests import MissingTargets, RegisterOptions
 from chorale_client._retry import Retry
@@ -78,6 +78,8 @@ class Client(BlockingConnection):
         model: str | None = None,
         types: Types | None = None,
         seasons: bool = True,
+        memory_rows: int | None = None,
+        memory_policy: MemoryPolicy = "merge",
         missing_targets: MissingTargets = "reject",
         validate_only: bool = False,
         description: str = "",
@@ -107,6 +109,13 @@ class Client(BlockingConnection):
             seasons: Whether the server searches for a season of the target. If it finds one, the
                 model gets the phase as an additional feature, and `Context.warnings` has an entry.
                 This choice is part of the content.
+            memory_rows: The size of the context's memory set: the number of keys, at least 64, to
+                which each layer and K/V head of the model reduces the rows. The time of encoding
+                then grows linearly with the rows, and memory and the time of calls are those of a
+                context of `memory_rows` rows; predictions of most tables are less accurate. None:
+                all rows. This choice is part of the content.
+            memory_policy: With `memory_rows`, how the keys are chosen: "merge", "sample" or
+                "heavy". Use "merge"; "heavy" is much worse than random rows of the table.
             missing_targets: "reject", or "drop" to drop rows without a target value, with a
                 warning.
             validate_only: Whether to validate the table without registering it. The result
@@ -137,6 +146,8 @@ class Client(BlockingConnection):
                 is not set.
             EtagMismatchError: The context has another etag.
             ExhaustedError: The server's disk is full, or a quota is used up; see `reason`.
+            FailedPreconditionError: The server's device does not support memory sets (the reason
+                MEMORY_SET_UNSUPPORTED).
 
         Examples:
             >>> frame = pandas.read_csv("datasets/penguins.csv")
@@ -151,6 +162,8 @@ class Client(BlockingConnection):
             expires=expires,
             replace=replace,
             etag=etag,
+            memory_rows=memory_rows,
+            memory_policy=memory_policy,
         )
         job = _calls.register(data, target, name, model, types, progress, options)
         return Context(self, *self._run(job, timeout))

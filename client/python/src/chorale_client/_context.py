@@ -15,7 +15,7 @@ from chorale_client._log_densities import LogDensities
 from chorale_client._models_and_contexts import Description, Estimate
 from chorale_client._predictions import Predictions
 from chorale_client._progress import Option
-from chorale_client._requests import Order, SampleOptions
+from chorale_client._requests import LogDensityOptions, Order, SampleOptions
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall, read_blocks
 from chorale_client._tables import Data
@@ -263,17 +263,8 @@ class BlockingContext(Description[ClientT]):
             >>> actual = [3700.0, 4100.0, 5250.0]  # a value for each row
             >>> float(context.log_density(rows, actual))
         """
-        job = _calls.log_density(
-            self,
-            rows,
-            values,
-            orders=orders,
-            seed=seed,
-            terms=terms,
-            cdfs=cdfs,
-            wrap=wrap,
-            local_rows=local_rows,
-        )
+        options = LogDensityOptions(orders, seed, terms, cdfs, wrap, local_rows)
+        job = _calls.log_density(self, rows, values, options)
         return self._client._run(job, timeout)
 
     def warm(self, *, timeout: float | None = None) -> None:

@@ -48,32 +48,36 @@ class Held:
         end.atexit = False  # at exit, forget_all deletes all held contexts
 
 
-def hold(client: Client, table: Table, target: str, model: str | None) -> Held:
+def hold(
+    client: Client, table: Table, target: str, model: str | None, options: RegisterOptions
+) -> Held:
     """Registers a table under a name derived from its content, and holds it.
 
     Issues the warnings about the table as a Python warning.
     """
     _prepare(client)
-    name = PREFIX + name_from_content(table, target, model)
+    name = PREFIX + name_from_content(table, target, model, options)
     key = (client.address, name)
     with _mutex:
         held = _held.get(key)
         if held is None:
             # With the lock, so that no other thread deletes the context during registration.
             untold = dataclasses.replace(table, warnings=[])
-            job = _calls.register_table(name, untold, target, model, _no_bar, RegisterOptions())
+            job = _calls.register_table(name, untold, target, model, _no_bar, options)
             held = _held[key] = Held(Context(client, *client._run(job, None)))
         _forget_dropped()
     tell((*table.warnings, *held.context.warnings))
     return held
 
 
-def renew(client: Client, table: Table, target: str, model: str | None) -> Held:
+def renew(
+    client: Client, table: Table, target: str, model: str | None, options: RegisterOptions
+) -> Held:
     """Registers and holds a context again that another process has deleted."""
-    name = PREFIX + name_from_content(table, target, model)
+    name = PREFIX + name_from_content(table, target, model, options)
     with _mutex:
         _held.pop((client.address, name), None)
-    return hold(client, table, target, model)
+    return hold(client, table, target, model, options)
 
 
 def forget_all() -> None:

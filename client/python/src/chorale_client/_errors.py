@@ -256,6 +256,7 @@ def from_rpc(
         text += f"{'; ' if text else ''}try again in {retry_delay:g} s"
     # The server names the field of the message; users set the argument.
     text = text.replace("set beyond_buffer to BEYOND_BUFFER_WRAP", "set wrap=True")
+    text = text.replace("set local_row_count", "set local_rows")
     text += _way_out(text)
     kind = _BY_CODE.get(code.name, ChoraleError)
     if reason == "SOURCE_CHANGED":

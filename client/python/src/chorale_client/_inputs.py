@@ -13,7 +13,7 @@ from chorale_client._columns import NumericColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._models_and_contexts import Description
-from chorale_client._requests import MissingTargets, check_target, name_from_content
+from chorale_client._requests import RegisterOptions, check_target, name_from_content
 from chorale_client._row_values import align, align_vectors, is_labelled, values_for_rows
 from chorale_client._tables import Data, Table, Types, read_numbers, read_rows, read_table
 from chorale_client._text_normalisation import Names
@@ -25,9 +25,7 @@ def table_to_register(
     name: str | None,
     model: str | None,
     types: Types | None,
-    *,
-    seasons: bool = True,
-    missing_targets: MissingTargets = "reject",
+    options: RegisterOptions,
 ) -> tuple[Table, str, str]:
     """Returns the table, the name of its target column, and the name of the context."""
     table = read_table(data, types=types)
@@ -50,12 +48,12 @@ def table_to_register(
                 f"target: {len(values)} values for {table.row_count} rows", fields=["target"]
             )
         table = table.with_column(values)
-    check_target(table, target_name, missing_targets)
+    check_target(table, target_name, options.missing_targets)
     column = table.columns[target_name]
     if isinstance(column, NumericColumn):
         # The server does not store the meaning of a target; it is not part of the content.
         table = table.with_column(dataclasses.replace(column, meaning="number"))
-    content = name_from_content(table, target_name, model, seasons=seasons)
+    content = name_from_content(table, target_name, model, options)
     return table, target_name, name or content
 
 

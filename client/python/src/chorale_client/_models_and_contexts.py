@@ -106,6 +106,18 @@ _CALENDAR: dict[int, str] = {
 # Other codes become "number".
 _MEANINGS: dict[int, Meaning] = {code: meaning for meaning, code in MEANING_CODES.items()}
 
+MemoryPolicy = Literal["merge", "heavy", "sample"]
+
+MEMORY_POLICY_CODES: dict[MemoryPolicy, pb.MemoryPolicy] = {
+    "merge": pb.MEMORY_POLICY_MERGE,
+    "heavy": pb.MEMORY_POLICY_HEAVY,
+    "sample": pb.MEMORY_POLICY_SAMPLE,
+}
+# Other codes become None.
+_MEMORY_POLICIES: dict[int, MemoryPolicy] = {
+    code: policy for policy, code in MEMORY_POLICY_CODES.items()
+}
+
 
 @dataclass(frozen=True)
 class Feature:
@@ -279,6 +291,19 @@ class Description(Generic[ClientT]):
     def row_count(self) -> int:
         """The number of rows."""
         return self._message.row_count
+
+    @property
+    def memory_rows(self) -> int | None:
+        """The `memory_rows` of the registration; None if it had none.
+
+        The context is reduced only if it has more rows.
+        """
+        return self._message.memory_row_count or None
+
+    @property
+    def memory_policy(self) -> MemoryPolicy | None:
+        """The `memory_policy` of the registration; None without `memory_rows`, or if unknown."""
+        return _MEMORY_POLICIES.get(self._message.memory_policy)
 
     @property
     def state(self) -> str:

@@ -15,7 +15,12 @@ import numpy.typing as npt
 from chorale_client._columns import CategoricalColumn, Column, NumericColumn, StringColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
-from chorale_client._models_and_contexts import MEANING_CODES, Source
+from chorale_client._models_and_contexts import (
+    MEANING_CODES,
+    MEMORY_POLICY_CODES,
+    MemoryPolicy,
+    Source,
+)
 from chorale_client._tables import Table, did_you_mean
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import numeric_values
@@ -29,7 +34,6 @@ MAX_CHUNK_ROWS = 1 << 16
 _MAX_PREDICT_ROWS = 1024
 _LOCAL_ROWS_OF_EACH = 32  # the least for each row of a call
 MAX_PREDICT_BYTES = 1 << 20
-LARGEST_SEED = 2**64 - 1
 MAX_TEXT_BYTES = 256  # in a category or string of a registered table
 
 _COLUMN_BYTES, _NUMBER_BYTES, _CODE_BYTES, _TEXT_BYTES = 32, 8, 5, 6  # at most, on the wire
@@ -161,11 +165,16 @@ def check_target(table: Table, target: str, missing_targets: MissingTargets) -> 
         )
 
 
-def name_from_content(table: Table, target: str, model: str | None, *, seasons: bool = True) -> str:
+def name_from_content(
+    table: Table, target: str, model: str | None, options: RegisterOptions
+) -> str:
     """Returns a name derived from the content: the name of the target and a digest."""
     digest = hashlib.sha256(repr((target, model)).encode())
-    if not seasons:
+    if not options.seasons:
         digest.update(b"no seasons")
+    memory_rows, policy = options.memory_set()
+    if memory_rows:
+        digest.update(repr(("memory", memory_rows, policy)).encode())
     for column in table.columns.values():
         digest.update(repr((column.name, column.kind)).encode())
         if isinstance(column, NumericColumn):
@@ -198,6 +207,8 @@ class RegisterOptions(NamedTuple):
     expires: datetime.datetime | datetime.timedelta | None = None
     replace: bool = False
     etag: str | None = None
+    memory_rows: int | None = None
+    memory_policy: MemoryPolicy = "merge"
 
     def spec(self, **fields: Any) -> pb.ContextSpec:
         """Returns a spec with these fields and the options."""
@@ -225,7 +236,29 @@ class RegisterOptions(NamedTuple):
             spec.seasons = pb.ContextSpec.SEASONS_OFF
         if self.missing_targets == "drop":
             spec.missing_targets = pb.ContextSpec.MISSING_TARGETS_DROP
+        spec.memory_row_count, spec.memory_policy = self.memory_set()
         return spec
+
+    def memory_set(self) -> tuple[int, pb.MemoryPolicy]:
+        """Returns the size of the memory set, 0 for none, and its policy.
+
+        InvalidArgumentError if the size is not a positive integer, or the policy is unknown or not
+        the default without a size.
+        """
+        rows = 0 if self.memory_rows is None else whole_number("memory_rows", self.memory_rows, 1)
+        if self.memory_policy not in MEMORY_POLICY_CODES:
+            raise InvalidArgumentError(
+                f"memory_policy: {self.memory_policy!r}, must be one of "
+                f"{', '.join(MEMORY_POLICY_CODES)}",
+                fields=["memory_policy"],
+            )
+        if self.memory_policy != "merge" and rows == 0:
+            raise InvalidArgumentError(
+                "memory_policy: requires memory_rows", fields=["memory_policy"]
+            )
+        if self.memory_policy == "merge":  # the default, which requires no memory set
+            return rows, pb.MEMORY_POLICY_UNSPECIFIED
+        return rows, MEMORY_POLICY_CODES[self.memory_policy]
 
 
 class SampleOptions(NamedTuple):
@@ -237,6 +270,17 @@ class SampleOptions(NamedTuple):
     log_densities: bool
     wrap: bool
     snap: bool
+    local_rows: int | None
+
+
+class LogDensityOptions(NamedTuple):
+    """The arguments of `log_density`, in their order."""
+
+    orders: int
+    seed: int | None
+    terms: bool
+    cdfs: bool
+    wrap: bool
     local_rows: int | None
 
 
@@ -290,8 +334,11 @@ def max_predict_rows(local_rows: int) -> int:
     return min(max(local_rows // _LOCAL_ROWS_OF_EACH, 1), _MAX_PREDICT_ROWS)
 
 
-def whole_number(field: str, value: int, least: int) -> int:
-    """Returns the value as an int; InvalidArgumentError if it is not an integer, or too small."""
+def whole_number(field: str, value: int, least: int, bits: int = 63) -> int:
+    """Returns the value as an int.
+
+    InvalidArgumentError if it is not an integer, less than `least`, or not below 2**bits.
+    """
     try:
         number = int(value)
         valid = not isinstance(value, bool) and number == value and number >= least
@@ -301,17 +348,14 @@ def whole_number(field: str, value: int, least: int) -> int:
         raise InvalidArgumentError(
             f"{field}: {value!r}, must be an integer of at least {least}", fields=[field]
         )
+    if number >= 1 << bits:
+        raise InvalidArgumentError(f"{field}: {number}, must be below 2**{bits}", fields=[field])
     return number
 
 
 def seed_number(seed: int | None) -> int | None:
     """Returns a seed for the API; None means that the server chooses a seed."""
-    if seed is None:
-        return None
-    value = whole_number("seed", seed, 0)
-    if value > LARGEST_SEED:
-        raise InvalidArgumentError(f"seed: {value}, must be below 2**64", fields=["seed"])
-    return value
+    return None if seed is None else whole_number("seed", seed, 0, bits=64)
 
 
 def check_size(size: int) -> None:

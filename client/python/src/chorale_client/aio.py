@@ -27,10 +27,16 @@ from chorale_client._channel import Endpoint, Settings, Tls
 from chorale_client._data_warnings import tell
 from chorale_client._docstrings import like
 from chorale_client._log_densities import LogDensities
-from chorale_client._models_and_contexts import Description, Estimate, Model
+from chorale_client._models_and_contexts import Description, Estimate, MemoryPolicy, Model
 from chorale_client._predictions import Predictions
 from chorale_client._progress import Option
-from chorale_client._requests import MissingTargets, Order, RegisterOptions, SampleOptions
+from chorale_client._requests import (
+    LogDensityOptions,
+    MissingTargets,
+    Order,
+    RegisterOptions,
+    SampleOptions,
+)
 from chorale_client._retry import Retry
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall, read_blocks
@@ -103,6 +109,8 @@ class Client(AsyncioConnection):
         model: str | None = None,
         types: Types | None = None,
         seasons: bool = True,
+        memory_rows: int | None = None,
+        memory_policy: MemoryPolicy = "merge",
         missing_targets: MissingTargets = "reject",
         validate_only: bool = False,
         description: str = "",
@@ -123,6 +131,8 @@ class Client(AsyncioConnection):
             expires=expires,
             replace=replace,
             etag=etag,
+            memory_rows=memory_rows,
+            memory_policy=memory_policy,
         )
         job = _calls.register(data, target, name, model, types, progress, options)
         return Context(self, *await self._run(job, timeout))
@@ -289,17 +299,8 @@ class Context(Description[Client]):
         timeout: float | None = None,
     ) -> LogDensities:
         """Returns the joint log-density of values; see `chorale_client.Context.log_density`."""
-        job = _calls.log_density(
-            self,
-            rows,
-            values,
-            orders=orders,
-            seed=seed,
-            terms=terms,
-            cdfs=cdfs,
-            wrap=wrap,
-            local_rows=local_rows,
-        )
+        options = LogDensityOptions(orders, seed, terms, cdfs, wrap, local_rows)
+        job = _calls.log_density(self, rows, values, options)
         return await self._client._run(job, timeout)
 
     @like(_client.Context.warm)

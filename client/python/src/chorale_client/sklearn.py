@@ -33,6 +33,7 @@ from chorale_client._inputs import table_to_register
 from chorale_client._labels import Labels
 from chorale_client._modes import modes
 from chorale_client._process_clients import client_for
+from chorale_client._requests import RegisterOptions
 
 OutputType = Literal["mean", "median", "mode", "quantiles", "main", "full"]
 Result = TypeVar("Result")
@@ -68,6 +69,9 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             `make_column_selector`. Columns of a categorical type are always categories, and so are
             columns of strings, unless all are numbers, booleans or dates. "from_dtype" and None add
             no others.
+        memory_rows: For tables of many rows: the number of keys, at least 64, to which each layer
+            and K/V head of the model reduces the rows; see `chorale_client.Client.register`. None:
+            all rows.
 
     Attributes:
         n_features_in_: The number of columns.
@@ -86,10 +90,12 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         model: str | None = None,
         categorical_features: Choice | npt.NDArray[Any] = None,
+        memory_rows: int | None = None,
     ) -> None:
         self.server = server
         self.model = model
         self.categorical_features = categorical_features
+        self.memory_rows = memory_rows
 
     def fit(self, X: Any, y: npt.ArrayLike) -> ChoraleRegressor:  # noqa: N803
         """Registers the table.
@@ -117,16 +123,19 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         target = _TARGET
         while target in columns:
             target += "_"
+        options = RegisterOptions(memory_rows=self.memory_rows)
         table, _, _ = table_to_register(
-            {**columns, target: values}, target, None, self.model, kinds
+            {**columns, target: values}, target, None, self.model, kinds, options
         )
         # The labels of the rows have no effect and need memory.
         labels = Labels().of_length(table.row_count)
         self._table = dataclasses.replace(table, labels=labels)
         self._target = target
         self._model = self.model
+        self._options = options
         self._held: Held | None = None
-        self._held = hold(client_for(self.server), self._table, target, self._model)
+        client = client_for(self.server)
+        self._held = hold(client, self._table, target, self._model, options)
         return self
 
     @property
@@ -341,7 +350,8 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         client = client_for(self.server)
         held = self._held
         if held is None or held.context.client is not client:
-            held = self._held = hold(client, self._table, self._target, self._model)
+            held = hold(client, self._table, self._target, self._model, self._options)
+            self._held = held
         return held
 
     def _ask(
@@ -356,6 +366,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         try:
             return call(held.context, rows)
         except NotFoundError:
-            held = renew(held.context.client, self._table, self._target, self._model)
+            client = held.context.client
+            held = renew(client, self._table, self._target, self._model, self._options)
             self._held = held
             return call(held.context, rows)
