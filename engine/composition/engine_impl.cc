@@ -157,6 +157,7 @@ EngineImpl::~EngineImpl() {
   Stop();
   if (engine_thread_.joinable()) engine_thread_.join();
   queues_.loader->Stop();
+  queues_.parts->Stop();
   queues_.summary->Stop();
   StoreUses();
   if (absl::Status s = store_->Close(); !s.ok()) {
@@ -286,7 +287,7 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
   std::function<void()> look_up =
       [this, caller = LookUpCaller{id, client, !session->only_validates()}, control, tenant,
        context, preparation] { LookUp(caller, control, tenant, context, preparation); };
-  // A local context is made by the loader thread.
+  // A local context is made by other threads.
   if (auto known = registry_.Find(tenant, context);
       known != nullptr && preparation->LocalRows(known->record) == 0) {
     absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(known);
@@ -300,49 +301,6 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
   inbox_->Push(command::Submit{std::move(session), std::nullopt, look_up});
   look_up();
   return call;
-}
-
-void EngineImpl::LookUp(const LookUpCaller& caller, std::shared_ptr<CallControl> control,
-                        const std::string& tenant, const std::string& context,
-                        std::shared_ptr<const Preparation> preparation) {
-  auto job = [this, caller, control, tenant, context, preparation] {
-    if (control->ended || control->cancelled) return;
-    auto loaded = loader_.Load(tenant, context, *preparation);
-    if (!loaded.ok()) {
-      inbox_->Push(command::LookedUp{caller.session, std::move(loaded).status(), nullptr});
-      return;
-    }
-    absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(*loaded);
-    const int64_t local_rows = prepared.ok() ? preparation->LocalRows((*loaded)->record) : 0;
-    if (local_rows > 0) {
-      auto part = loader_.LoadPart(*loaded, prepared->query_rows, local_rows);
-      if (!part.ok() && (*loaded)->replaced) {
-        LookUp(caller, control, tenant, context, preparation);
-        return;
-      }
-      if (part.ok()) {
-        prepared->context = *std::move(part);
-      } else {
-        prepared = std::move(part).status();
-      }
-    }
-    if (prepared.ok() && caller.uses) {
-      if (local_rows == 0) registry_.Release(**loaded);
-      uses_.Note(tenant, context, options_.clock->TimeOfDay());
-    }
-    inbox_->Push(command::LookedUp{caller.session, std::move(prepared),
-                                   local_rows == 0 ? *loaded : nullptr});
-  };
-  queues_.loader->Add(std::move(job), caller.client);
-}
-
-void EngineImpl::RequestRead(const std::shared_ptr<const RegisteredContext>& context) {
-  const std::string& tenant = context->record.tenant;
-  queues_.loader->Add(
-      [this, context] {
-        inbox_->Push(command::DataRead{context, loader_.ReadData(*context)});
-      },
-      tenant);
 }
 
 void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,

@@ -34,9 +34,10 @@
 namespace chorale {
 
 // The engine has these threads: the engine thread runs the loop, the loader thread reads contexts
-// from the store, and the summary thread computes marginal predictions from mixtures. If encoded
-// contexts are kept in files, two more threads read and write these files. An upkeep thread deletes
-// expired contexts and stores the times of uses.
+// from the store, the parts thread selects the rows of local contexts, and the summary thread
+// computes marginal predictions from mixtures. If encoded contexts are kept in files, two more
+// threads read and write these files. An upkeep thread deletes expired contexts and stores the
+// times of uses.
 //
 // If the context of a request is in memory, the calling thread validates and prepares the request.
 // Otherwise the loader thread does. So the engine thread waits neither for the disk nor for the
@@ -45,9 +46,10 @@ namespace chorale {
 // Thread contract: see Engine. One thread calls Start and the destructor.
 class EngineImpl : public Engine {
  public:
-  // Where the jobs of the loader thread and of the summary thread run.
+  // Where the jobs of the threads run that have the same names.
   struct Queues {
     std::unique_ptr<WorkQueue> loader = std::make_unique<WorkerThread>();
+    std::unique_ptr<WorkQueue> parts = std::make_unique<WorkerThread>();
     std::unique_ptr<WorkQueue> summary = std::make_unique<WorkerThread>();
   };
 
@@ -133,6 +135,10 @@ class EngineImpl : public Engine {
   void LookUp(const LookUpCaller& caller, std::shared_ptr<CallControl> control,
               const std::string& tenant, const std::string& context,
               std::shared_ptr<const Preparation> preparation);
+  // Replaces the context of a prepared request by a local context of `local_rows` rows.
+  void MakePart(const LookUpCaller& caller, std::shared_ptr<CallControl> control,
+                PreparedRequest prepared, std::shared_ptr<const ContextData> table,
+                int64_t local_rows);
   // A part of Run.
   absl::Status AddFirstModels(const std::vector<Model>& models);
   void RequestRead(const std::shared_ptr<const RegisteredContext>& context);

@@ -268,6 +268,64 @@ absl::StatusOr<std::vector<ContextSize>> EngineImpl::NewestContexts(int64_t limi
   return sizes;
 }
 
+// ---- Look-ups -----------------------------------------------------------------------------------
+
+void EngineImpl::LookUp(const LookUpCaller& caller, std::shared_ptr<CallControl> control,
+                        const std::string& tenant, const std::string& context,
+                        std::shared_ptr<const Preparation> preparation) {
+  auto job = [this, caller, control, tenant, context, preparation] {
+    if (control->ended || control->cancelled) return;
+    auto loaded = loader_.Load(tenant, context, *preparation);
+    if (!loaded.ok()) {
+      inbox_->Push(command::LookedUp{caller.session, std::move(loaded).status(), nullptr});
+      return;
+    }
+    absl::StatusOr<PreparedRequest> prepared = preparation->Prepare(*loaded);
+    if (prepared.ok() && preparation->LocalRows((*loaded)->record) > 0) {
+      auto table = loader_.LoadTable(*loaded);
+      if (table.ok()) {
+        MakePart(caller, control, *std::move(prepared), *std::move(table),
+                 preparation->LocalRows((*loaded)->record));
+      } else if ((*loaded)->replaced) {
+        LookUp(caller, control, tenant, context, preparation);
+      } else {
+        inbox_->Push(command::LookedUp{caller.session, std::move(table).status(), nullptr});
+      }
+      return;
+    }
+    if (prepared.ok() && caller.uses) {
+      registry_.Release(**loaded);
+      uses_.Note(tenant, context, options_.clock->TimeOfDay());
+    }
+    inbox_->Push(command::LookedUp{caller.session, std::move(prepared), *loaded});
+  };
+  queues_.loader->Add(std::move(job), caller.client);
+}
+
+void EngineImpl::MakePart(const LookUpCaller& caller, std::shared_ptr<CallControl> control,
+                          PreparedRequest prepared, std::shared_ptr<const ContextData> table,
+                          int64_t local_rows) {
+  auto request = std::make_shared<PreparedRequest>(std::move(prepared));
+  auto job = [this, caller, control = std::move(control), request, table = std::move(table),
+              local_rows] {
+    if (control->ended || control->cancelled) return;
+    const ContextRecord& record = request->context->record;
+    if (caller.uses) uses_.Note(record.tenant, record.name, options_.clock->TimeOfDay());
+    request->context = loader_.MakePart(request->context, *table, request->query_rows, local_rows);
+    inbox_->Push(command::LookedUp{caller.session, std::move(*request), nullptr});
+  };
+  queues_.parts->Add(std::move(job), caller.client);
+}
+
+void EngineImpl::RequestRead(const std::shared_ptr<const RegisteredContext>& context) {
+  const std::string& tenant = context->record.tenant;
+  queues_.loader->Add(
+      [this, context] {
+        inbox_->Push(command::DataRead{context, loader_.ReadData(*context)});
+      },
+      tenant);
+}
+
 // ---- Upkeep --------------------------------------------------------------------------------
 
 void EngineImpl::Upkeep() {

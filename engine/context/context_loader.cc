@@ -92,10 +92,9 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
   }
 }
 
-absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::LoadPart(
-    const std::shared_ptr<const RegisteredContext>& whole, const FeatureMatrix& query_rows,
-    int64_t rows) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const ContextData> table, FindTable(whole));
+std::shared_ptr<const RegisteredContext> ContextLoader::MakePart(
+    const std::shared_ptr<const RegisteredContext>& whole, const ContextData& table,
+    const FeatureMatrix& query_rows, int64_t rows) const {
   auto context = std::make_shared<RegisteredContext>();
   context->record = whole->record;
   context->record.dataset_bytes =
@@ -108,21 +107,21 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::LoadPart
       byte_counts_->ContextBytes(whole->model->info.config, context->record.shape());
   // The same call always gets the same rows.
   const uint64_t seed = ContentSeed("local rows", whole->record.digest);
-  context->part = {whole, NearestRows(table->features, query_rows, rows, seed)};
-  context->data = std::make_unique<ContextData>(SelectRows(*table, context->part->rows));
+  context->part = {whole, NearestRows(table.features, query_rows, rows, seed)};
+  context->data = std::make_unique<ContextData>(SelectRows(table, context->part->rows));
   return context;
 }
 
 absl::StatusOr<ContextData> ContextLoader::ReadData(const RegisteredContext& context) {
   if (!context.part.has_value()) return ReadTable(context);
-  const absl::StatusOr<std::shared_ptr<const ContextData>> table = FindTable(context.part->whole);
+  const absl::StatusOr<std::shared_ptr<const ContextData>> table = LoadTable(context.part->whole);
   // The request of a local context that was not resident yet looks the registration up again.
   if (context.part->whole->replaced) context.replaced = true;
   RETURN_IF_ERROR(table.status());
   return SelectRows(**table, context.part->rows);
 }
 
-absl::StatusOr<std::shared_ptr<const ContextData>> ContextLoader::FindTable(
+absl::StatusOr<std::shared_ptr<const ContextData>> ContextLoader::LoadTable(
     const std::shared_ptr<const RegisteredContext>& context) {
   if (auto held = registry_->FindTable(*context)) return held;
   ASSIGN_OR_RETURN(ContextData data, ReadTable(*context));

@@ -16,9 +16,9 @@
 
 namespace chorale {
 
-// All methods except bytes() block on the disk.
+// All methods except MakePart and bytes() block on the disk.
 //
-// Thread contract: loader thread only, except bytes().
+// Thread contract: loader thread only, except MakePart and bytes().
 class ContextLoader {
  public:
   // All pointers must outlive the loader.
@@ -35,12 +35,17 @@ class ContextLoader {
                                                                 const std::string& name,
                                                                 const Preparation& preparation);
 
-  // Returns a local context: `rows` rows of `whole` for these query rows (NearestRows), with their
-  // data. Reads the table of `whole`, unless the registry holds it; then lets the registry hold it.
-  // Returns NotFound if `whole` was deleted or replaced. REQUIRES: as of NearestRows.
-  absl::StatusOr<std::shared_ptr<const RegisteredContext>> LoadPart(
-      const std::shared_ptr<const RegisteredContext>& whole, const FeatureMatrix& query_rows,
-      int64_t rows);
+  // Returns the table of a context. Reads it, unless the registry holds it; then lets the registry
+  // hold it. Returns NotFound if the context was deleted or replaced.
+  absl::StatusOr<std::shared_ptr<const ContextData>> LoadTable(
+      const std::shared_ptr<const RegisteredContext>& context);
+
+  // Returns a local context: `rows` rows of `whole`, whose table is given, for these query rows
+  // (NearestRows), with their data. Any thread, since it reads nothing: the distances can take
+  // seconds. REQUIRES: as of NearestRows.
+  std::shared_ptr<const RegisteredContext> MakePart(
+      const std::shared_ptr<const RegisteredContext>& whole, const ContextData& table,
+      const FeatureMatrix& query_rows, int64_t rows) const;
 
   // Reads the data of a context that is in memory, or that of a local context. Returns NotFound if
   // the context was deleted.
@@ -54,8 +59,6 @@ class ContextLoader {
   static constexpr int64_t kCopiesOfDataset = 4;
 
   absl::StatusOr<ContextData> ReadTable(const RegisteredContext& context);
-  absl::StatusOr<std::shared_ptr<const ContextData>> FindTable(
-      const std::shared_ptr<const RegisteredContext>& context);
 
   std::atomic<int64_t> bytes_{0};
   ContextStore* const store_;

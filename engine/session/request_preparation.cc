@@ -49,7 +49,7 @@ absl::Status CheckColumns(const RequestBase& request, const std::vector<ColumnIn
 }
 
 // The most distances between rows of a context and query rows that a request may ask for: a few
-// seconds of the loader thread.
+// seconds of the parts thread.
 constexpr int64_t kMostDistances = int64_t{1} << 28;
 
 // Checks the local rows of a request to a context of `rows` rows.

@@ -45,6 +45,7 @@ struct Load {
   int64_t paths = 0;
   int64_t query_rows = 0;
   bool read = true;  // the client reads its streams; else it sends no call after another
+  int64_t local_rows = 0;
 };
 
 // A call that has ended.
@@ -56,15 +57,18 @@ struct Ended {
 // Clients that draw samples, each from a context of its own.
 class CompetingClients {
  public:
-  explicit CompetingClients(const FakeBackendOptions& backend, const EngineOptions& options = {})
+  // `part`: the time that the rows of a local context take.
+  explicit CompetingClients(const FakeBackendOptions& backend, const EngineOptions& options = {},
+                            absl::Duration part = absl::Milliseconds(1))
       : options_(options) {
     options_.clock = &clock_;
     options_.target_tick = absl::Milliseconds(10);
     options_.max_slices_per_tick = 4;
     const Delay delay = [] { return absl::Milliseconds(1); };
-    engine_.emplace(&clock_, options_, backend, SimulatedDevice(),
-                    SimulatedThreads{.loader = delay, .summary = delay}, &device_log_, &store_log_,
-                    &times_);
+    engine_.emplace(
+        &clock_, options_, backend, SimulatedDevice(),
+        SimulatedThreads{.loader = delay, .parts = [part] { return part; }, .summary = delay},
+        &device_log_, &store_log_, &times_);
   }
 
   // Keeps `calls` calls of the client open until the end.
@@ -121,6 +125,7 @@ class CompetingClients {
     request.beyond_buffer = BeyondBuffer::kWrap;
     request.paths = load.paths;
     request.seed = 1;
+    request.local_rows = load.local_rows;
     call->handle =
         engine_->impl().Sample({.tenant = load.share.client, .share = load.share}, request,
                                std::make_shared<SimulatedObserver>(call, &clock_, read, end));
@@ -218,6 +223,20 @@ TEST(CompetingClientsTest, StalledReadersGiveWay) {
   ASSERT_GT(clients.EndedOf("other").size(), 10);
   // A request counts as starved after 2 s, and starts as soon as the stream has ended.
   EXPECT_LT(Quantile(clients.EndedOf("other"), 1), absl::Seconds(2.1));
+}
+
+TEST(CompetingClientsTest, LocalContextsDelayNoContextThatIsRead) {
+  EngineOptions options;
+  options.max_registered_bytes = 0;
+  CompetingClients clients(Device(/*decodes_in_step=*/false), options, /*part=*/absl::Seconds(5));
+  clients.KeepOpen(
+      {.name = "local", .share = {"one", 1}, .paths = 1, .query_rows = 1, .local_rows = 4}, 4);
+  // The first call reads the context.
+  clients.SendEvery(absl::Seconds(2), {"other", {"another", 1}, /*paths=*/1, /*query_rows=*/1});
+  clients.Run(absl::Seconds(20));
+  EXPECT_GT(clients.EndedOf("local").size(), 2);
+  ASSERT_GT(clients.EndedOf("other").size(), 5);
+  EXPECT_LT(Quantile(clients.EndedOf("other"), 1), absl::Seconds(0.1));
 }
 
 TEST(CompetingClientsTest, CallsWithoutHopeAreRefusedAtOnce) {

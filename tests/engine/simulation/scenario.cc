@@ -43,6 +43,7 @@ class Scenario {
     };
     const SimulatedThreads threads = {
         .loader = up_to(absl::Milliseconds(50)),
+        .parts = up_to(absl::Milliseconds(100)),
         .summary = up_to(absl::Milliseconds(2)),
         .file_reader = up_to(absl::Milliseconds(20)),
         .file_writer = up_to(

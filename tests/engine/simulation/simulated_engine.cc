@@ -34,7 +34,7 @@ SimulatedEngine::SimulatedEngine(VirtualClock* clock, const EngineOptions& optio
   engine_ = std::make_unique<EngineImpl>(
       options, NewFakeBackend(backend, device_log), std::move(store), std::move(models),
       std::move(files), metrics,
-      EngineImpl::Queues{thread(threads.loader), thread(threads.summary)});
+      EngineImpl::Queues{thread(threads.loader), thread(threads.parts), thread(threads.summary)});
   device_log_->on_advance = [this](absl::Span<const Slice> slices) { PassTick(slices); };
 }
 

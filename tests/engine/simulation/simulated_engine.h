@@ -32,6 +32,7 @@ struct SimulatedDevice {
 // How long a job of each thread takes.
 struct SimulatedThreads {
   Delay loader;
+  Delay parts;
   Delay summary;
   Delay file_reader = {};
   Delay file_writer = {};
