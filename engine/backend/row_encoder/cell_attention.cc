@@ -18,12 +18,14 @@
 //
 // where block(x; m) is the attention block of engine/model/row_encoder_weights.h with memory m.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/integer_math.h"
 #include "engine/backend/host/aligned_buffer.h"
 #include "engine/backend/host/normalize.h"
 #include "engine/backend/host/packed_linear.h"
@@ -201,7 +203,11 @@ class ColumnStates : public RowEncoderState {
   std::vector<float> gates_;  // [F, E]
 };
 
-// A task processes one column.
+// The rows of a task, whose cells' keys and values are in memory together.
+constexpr int64_t kFitRows = 16'384;
+
+// A task processes a part of the rows of one column: to a softmax state of the inducing points.
+// The last task of a column combines the states.
 class CellAttentionFit : public RowEncoderFit {
  public:
   CellAttentionFit(const CellAttention& model, const FeatureMatrix& context,
@@ -209,32 +215,45 @@ class CellAttentionFit : public RowEncoderFit {
       : model_(model),
         context_(context),
         y_(y),
-        points_(context.features * model.inducing_points * model.width) {}
+        parts_(CeilDiv(context.rows, kFitRows)),
+        points_(context.features * model.inducing_points * model.width),
+        states_(context.features * parts_),
+        parts_left_(context.features) {
+    for (std::atomic<int64_t>& left : parts_left_) left = parts_;
+  }
 
-  int64_t tasks() const override { return context_.features; }
+  int64_t tasks() const override { return context_.features * parts_; }
 
   double task_flops() const override {
-    const auto rows = static_cast<double>(context_.rows);
+    const auto rows = static_cast<double>(std::min(context_.rows, kFitRows));
     const auto inputs = static_cast<double>(model_.cell_and_target.in());
     return rows * 2 * inputs * static_cast<double>(model_.width) + model_.summarise.KvFlops(rows) +
            model_.summarise.AttendFlops(static_cast<double>(model_.inducing_points), rows);
   }
 
-  void RunTask(int64_t column) override {
+  void RunTask(int64_t task) override {
     const EncoderBlock& block = model_.summarise;
+    const int64_t column = task / parts_;
+    const int64_t first = task % parts_ * kFitRows;
+    const int64_t rows = std::min(kFitRows, context_.rows - first);
     CellScratch scratch;
     scratch.column.Reserve(kBlockCells * model_.width);
-    AlignedBuffer memory(block.KvSize(context_.rows));
-    const KvView<float> kv = block.KvAt(memory.data(), context_.rows);
-    for (int64_t first = 0; first < context_.rows; first += kBlockCells) {
-      const int64_t rows = std::min(kBlockCells, context_.rows - first);
-      model_.EmbedColumn(context_, column, first, rows, y_.data() + first, scratch,
+    AlignedBuffer memory(block.KvSize(rows));
+    const KvView<float> kv = block.KvAt(memory.data(), rows);
+    for (int64_t done = 0; done < rows; done += kBlockCells) {
+      const int64_t n = std::min(kBlockCells, rows - done);
+      model_.EmbedColumn(context_, column, first + done, n, y_.data() + first + done, scratch,
                          scratch.column.data());
-      block.WriteKv(rows, scratch.column.data(), first, kv, scratch.block);
+      block.WriteKv(n, scratch.column.data(), done, kv, scratch.block);
     }
+    block.AttendToPart(model_.inducing_points, model_.points.data(), kv, rows, states_[task],
+                       scratch.block);
+    if (--parts_left_[column] > 0) return;
     float* points = PointsOf(column);
     std::copy(model_.points.begin(), model_.points.end(), points);
-    block.Attend(model_.inducing_points, points, kv, context_.rows, scratch.block);
+    block.FinishParts(model_.inducing_points,
+                      absl::MakeConstSpan(states_).subspan(column * parts_, parts_), points,
+                      scratch.block);
   }
 
   std::shared_ptr<const RowEncoderState> Finish() override {
@@ -249,7 +268,10 @@ class CellAttentionFit : public RowEncoderFit {
   const CellAttention& model_;
   const FeatureMatrix& context_;
   const absl::Span<const float> y_;
-  std::vector<float> points_;  // [F, I, E]
+  const int64_t parts_;                           // of a column
+  std::vector<float> points_;                     // [F, I, E]
+  std::vector<EncoderBlock::Part> states_;        // [F, parts]
+  std::vector<std::atomic<int64_t>> parts_left_;  // [F]
 };
 
 class CellAttentionEncoder : public RowEncoder {

@@ -33,11 +33,12 @@ void EncoderBlock::WriteKv(int64_t n, const float* m, int64_t offset, const KvVi
 }
 
 void EncoderBlock::AttendToKeys(int64_t n, const float* q, int64_t q_stride,
-                                const KvView<const float>& kv, int64_t keys,
-                                float* attended) const {
+                                const KvView<const float>& kv, int64_t keys, float* attended,
+                                float* lse) const {
   const kernels::SharedContextAttentionParams params = {
       .q = q,
       .out = attended,
+      .lse = lse,
       .context_keys = kv.keys,
       .context_values = kv.values,
       .rows = n,
@@ -52,14 +53,51 @@ void EncoderBlock::AttendToKeys(int64_t n, const float* q, int64_t q_stride,
   kernels::SharedContextAttention(params);
 }
 
-void EncoderBlock::Attend(int64_t n, float* x, const KvView<const float>& kv, int64_t keys,
-                          Scratch& scratch) const {
+void EncoderBlock::Query(int64_t n, const float* x, Scratch& scratch) const {
   scratch.normed.Reserve(n * width_);
   scratch.projected.Reserve(n * width_);
-  scratch.attended.Reserve(n * width_);
   Normalize(norm1_, epsilon_, n, x, nullptr, scratch.normed.data());
   query_.Apply(n, scratch.normed.data(), width_, scratch.projected.data());
+}
+
+void EncoderBlock::Attend(int64_t n, float* x, const KvView<const float>& kv, int64_t keys,
+                          Scratch& scratch) const {
+  Query(n, x, scratch);
+  scratch.attended.Reserve(n * width_);
   AttendToKeys(n, scratch.projected.data(), width_, kv, keys, scratch.attended.data());
+  Finish(n, scratch.attended.data(), x, scratch);
+}
+
+void EncoderBlock::AttendToPart(int64_t n, const float* x, const KvView<const float>& kv,
+                                int64_t keys, Part& part, Scratch& scratch) const {
+  Query(n, x, scratch);
+  part.attended.Reserve(n * width_);
+  part.lse.Reserve(n * kv_shape_.heads);
+  AttendToKeys(n, scratch.projected.data(), width_, kv, keys, part.attended.data(),
+               part.lse.data());
+}
+
+void EncoderBlock::FinishParts(int64_t n, absl::Span<const Part> parts, float* x,
+                               Scratch& scratch) const {
+  scratch.attended.Reserve(n * width_);
+  std::copy_n(parts[0].attended.data(), n * width_, scratch.attended.data());
+  const int64_t head_dim = kv_shape_.head_dim;
+  for (int64_t i = 0; i < n * kv_shape_.heads && parts.size() > 1; ++i) {
+    float largest = parts[0].lse.data()[i];
+    for (const Part& part : parts) largest = std::max(largest, part.lse.data()[i]);
+    std::vector<double> sums(head_dim);
+    double weights = 0;
+    for (const Part& part : parts) {
+      const double weight = std::exp(static_cast<double>(part.lse.data()[i]) - largest);
+      weights += weight;
+      for (int64_t d = 0; d < head_dim; ++d) {
+        sums[d] += weight * part.attended.data()[i * head_dim + d];
+      }
+    }
+    for (int64_t d = 0; d < head_dim; ++d) {
+      scratch.attended.data()[i * head_dim + d] = static_cast<float>(sums[d] / weights);
+    }
+  }
   Finish(n, scratch.attended.data(), x, scratch);
 }
 

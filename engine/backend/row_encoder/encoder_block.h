@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/backend/host/aligned_buffer.h"
 #include "engine/backend/host/attention_kv.h"
 #include "engine/backend/host/packed_linear.h"
@@ -29,6 +30,12 @@ class EncoderBlock {
     AlignedBuffer kv;         // for one set of tokens
   };
 
+  // The attention of n tokens to a part of the keys.
+  struct Part {
+    AlignedBuffer attended;  // [n, E]
+    AlignedBuffer lse;       // [n, heads]: log-sum-exp of the scores
+  };
+
   // The number of elements of the keys and values of n tokens, and their position in a block of
   // memory of that size.
   int64_t KvSize(int64_t n) const { return kv_shape_.Elements(n); }
@@ -45,6 +52,14 @@ class EncoderBlock {
   void Attend(int64_t n, float* x, const KvView<const float>& kv, int64_t keys,
               Scratch& scratch) const;
 
+  // The same in parts, so that the keys of many memory tokens need not be in memory together.
+  // First, AttendToPart computes the attention of x to each part of the keys, then FinishParts
+  // combines the parts in their order. A single part yields the bits of Attend. REQUIRES: each part
+  // has at least one key.
+  void AttendToPart(int64_t n, const float* x, const KvView<const float>& kv, int64_t keys,
+                    Part& part, Scratch& scratch) const;
+  void FinishParts(int64_t n, absl::Span<const Part> parts, float* x, Scratch& scratch) const;
+
   // x [sets, n, E]: every token attends to the tokens of its own set.
   void AttendInSets(int64_t sets, int64_t n, float* x, Scratch& scratch) const;
 
@@ -60,8 +75,11 @@ class EncoderBlock {
   double KvFlops(double n) const;
 
  private:
+  // Computes the queries of x [n, E] in scratch.projected.
+  void Query(int64_t n, const float* x, Scratch& scratch) const;
+  // `lse` is [n, heads], or null.
   void AttendToKeys(int64_t n, const float* q, int64_t q_stride, const KvView<const float>& kv,
-                    int64_t keys, float* attended) const;
+                    int64_t keys, float* attended, float* lse = nullptr) const;
 
   int64_t width_;  // E
   KvShape kv_shape_;
