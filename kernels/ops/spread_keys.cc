@@ -7,18 +7,9 @@
 
 namespace chorale::kernels {
 
-absl::Status ValidateSpreadKeys(const SpreadKeysParams& p) {
-  RETURN_IF_ERROR(RequireNotNull({{"keys", p.keys},
-                                  {"weight", p.weight},
-                                  {"distance", p.distance},
-                                  {"nearest", p.nearest},
-                                  {"centres", p.centres}}));
+absl::Status ValidateCentres(const CentreRange& p) {
   RETURN_IF_ERROR(RequirePositive({{"centre_count", p.centre_count}}));
   RETURN_IF_ERROR(RequireAtLeast({"n", p.n}, p.centre_count));
-  if (!IsSupportedHeadDim(p.head_dim)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("head_dim is ", p.head_dim, ", must be 8, 16, 32, 64 or 128"));
-  }
   RETURN_IF_ERROR(RequireNotNegative({{"first_centre", p.first_centre}}));
   RETURN_IF_ERROR(RequireAtLeast({"end_centre", p.end_centre}, p.first_centre + 1));
   RETURN_IF_ERROR(RequireAtLeast({"centre_count", p.centre_count}, p.end_centre));
@@ -32,6 +23,22 @@ absl::Status ValidateSpreadKeys(const SpreadKeysParams& p) {
                                                    ", or centre_count"));
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateSpreadKeys(const SpreadKeysParams& p) {
+  RETURN_IF_ERROR(RequireNotNull({{"keys", p.keys},
+                                  {"weight", p.weight},
+                                  {"distance", p.distance},
+                                  {"nearest", p.nearest},
+                                  {"centres", p.centres}}));
+  if (!IsSupportedHeadDim(p.head_dim)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("head_dim is ", p.head_dim, ", must be 8, 16, 32, 64 or 128"));
+  }
+  return ValidateCentres({.n = p.n,
+                          .centre_count = p.centre_count,
+                          .first_centre = p.first_centre,
+                          .end_centre = p.end_centre});
 }
 
 }  // namespace chorale::kernels

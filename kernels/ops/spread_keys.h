@@ -47,6 +47,15 @@ struct SpreadKeysParams {
   uint32_t stream = 0;
 };
 
+// The part of the parameters that says which centres a call draws.
+struct CentreRange {
+  int64_t n = 0;
+  int64_t centre_count = 0;
+  int64_t first_centre = 0;
+  int64_t end_centre = 0;
+};
+absl::Status ValidateCentres(const CentreRange& range);
+
 absl::Status ValidateSpreadKeys(const SpreadKeysParams& params);
 
 // REQUIRES: ValidateSpreadKeys(params).ok().

@@ -39,6 +39,9 @@ FOLDERS = {
     'kernels/cuda/unfused':
         'kernels/cuda/attention kernels/cuda/layer kernels/cuda/layout kernels/cuda/ptx '
         'kernels/cuda/runtime kernels/ops',
+    'kernels/cuda/memory_set':
+        'kernels/cuda/attention kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime '
+        'kernels/ops',
     'kernels/cuda/row_encoder':
         'kernels/cuda/attention kernels/cuda/layout kernels/cuda/ptx kernels/cuda/runtime '
         'kernels/ops',
@@ -60,10 +63,11 @@ FOLDERS = {
         'engine/backend engine/backend/cuda/device engine/backend/host engine/backend/row_encoder '
         'engine/data engine/model kernels/cuda/row_encoder kernels/cuda/runtime kernels/ops',
     'engine/backend/cuda':
-        'engine/backend engine/backend/cuda/device engine/backend/cuda/row_encoder engine/model '
-        'kernels/cuda/attention kernels/cuda/embed kernels/cuda/head kernels/cuda/layer '
-        'kernels/cpu/target.h kernels/cuda/layout kernels/cuda/gemm kernels/cuda/runtime '
-        'kernels/cuda/unfused kernels/ops',
+        'engine/backend engine/backend/cuda/device engine/backend/cuda/row_encoder '
+        'engine/backend/host engine/data engine/model kernels/cuda/attention kernels/cuda/embed '
+        'kernels/cuda/head kernels/cuda/layer kernels/cpu/target.h kernels/cuda/layout '
+        'kernels/cuda/gemm kernels/cuda/memory_set kernels/cuda/runtime kernels/cuda/unfused '
+        'kernels/ops',
     'engine/backend/cuda_plugin': 'engine/backend/backend.h engine/backend/cuda/backend.h',
     # Only engine/composition and the server may include all of it: nothing below has engine.h.
     'engine/api': 'engine/backend/backend.h engine/data engine/model engine/store',

@@ -2,6 +2,7 @@
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_ATTEND_KEYS_CUH_
 #define CHORALE_KERNELS_CUDA_ATTENTION_ATTEND_KEYS_CUH_
 
+#include "kernels/cuda/attention/key_log_weights.cuh"
 #include "kernels/cuda/attention/shifted_softmax.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
 #include "kernels/cuda/layout/fragments.h"
@@ -111,9 +112,11 @@ struct MmaKeys {
   }
 };
 
-// Attends to a key block in shared memory, of which the first `valid` keys, at least one, count.
-template <bool kShifted, int kHeadDim>
-__device__ __forceinline__ void AttendKeyBlock(uint32_t key_block, int valid,
+// Attends to a key block in shared memory, of which the first `left` keys, at least one, count: all
+// 64 if there are more. `log_weights`: of all keys, KeyLogWeights or NoLogWeights.
+template <bool kShifted, int kHeadDim, typename Weights>
+__device__ __forceinline__ void AttendKeyBlock(uint32_t key_block, int left,
+                                               const Weights& log_weights,
                                                const Queries<kHeadDim>& q, ShiftedSoftmax& softmax,
                                                typename MmaKeys<kHeadDim>::Sums& o) {
   using Keys = MmaKeys<kHeadDim>;
@@ -122,8 +125,9 @@ __device__ __forceinline__ void AttendKeyBlock(uint32_t key_block, int valid,
   for (int first = 0; first < kKeyBlockKeys; first += kKeys) {
     typename Keys::Scores s;
     Keys::MultiplyKeys(q, key_block, first, s);
-    if (valid < first + kKeys) Keys::Mask(s, valid - first);
     auto& scores = reinterpret_cast<float(&)[kKeys / 2]>(s);
+    log_weights.LoadAndAdd(left, first, scores);
+    if (left < first + kKeys) Keys::Mask(s, left - first);
     if (kShifted && softmax.Shift(scores)) {
 #pragma unroll
       for (int n = 0; n < AttentionTraits<kHeadDim>::kColumns; ++n) {

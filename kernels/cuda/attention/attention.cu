@@ -1,5 +1,6 @@
 #include <cassert>
 #include <initializer_list>
+#include <type_traits>
 
 #include "kernels/cuda/attention/attend_keys.cuh"
 #include "kernels/cuda/attention/attention.h"
@@ -7,6 +8,8 @@
 #include "kernels/cuda/attention/buffer_keys.cuh"
 #include "kernels/cuda/attention/buffer_split.cuh"
 #include "kernels/cuda/attention/buffer_stream.cuh"
+#include "kernels/cuda/attention/context_stream.cuh"
+#include "kernels/cuda/attention/key_log_weights.cuh"
 #include "kernels/cuda/attention/shifted_softmax.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
 #include "kernels/cuda/attention/store_attention.cuh"
@@ -40,78 +43,23 @@ struct Shape {
   static constexpr int kRingBytes = kStages * T::kKeyBlockBytes;
   static constexpr int kCombinedAt = kRingBytes > kBuffersBytes ? kRingBytes : kBuffersBytes;
   static constexpr int kSharedBytes = kCombinedAt + Combined::kBytes;
-  static_assert(T::kKeyBlockBytes % (16 * kThreads) == 0);
-};
-
-// A ring of kStages - 1 prefetched key blocks in shared memory, and the one in use.
-template <int kHeadDim, int kStages>
-class ContextStream {
-  using T = AttentionTraits<kHeadDim>;
-
- public:
-  // Streams key blocks [first, end) of `head`, the context's K and V of one head.
-  __device__ __forceinline__ ContextStream(const uint16_t* head, int first, int end)
-      : head_(head), first_(first), end_(end) {}
-
-  // Starts to copy the first key blocks.
-  __device__ __forceinline__ void Begin() {
-    for (int i = 0; i < kStages - 1; ++i) Fetch(first_ + i);
-  }
-  // Goes back. Called by all threads.
-  __device__ __forceinline__ void Restart(int first) {
-    End();
-    first_ = first;
-    Begin();
-  }
-  // Waits until nobody uses the shared memory. Called by all threads.
-  __device__ __forceinline__ void End() const {
-    CpAsyncWait<0>();
-    __syncthreads();
-  }
-
-  // Waits for a key block and starts to copy one more. Called by all threads, in the order of the
-  // key blocks.
-  __device__ __forceinline__ uint32_t Take(int key_block) {
-    CpAsyncWait<kStages - 2>();
-    __syncthreads();  // all threads see the key block, and have finished the previous one
-    Fetch(key_block + kStages - 1);
-    return SmemAddress(At(key_block));
-  }
-
- private:
-  __device__ __forceinline__ char* At(int key_block) const {
-    return DynamicSmem() + (key_block - first_) % kStages * T::kKeyBlockBytes;
-  }
-
-  __device__ __forceinline__ void Fetch(int key_block) {
-    if (key_block < end_) {
-      const char* from = reinterpret_cast<const char*>(head_ + key_block * KeyBlockSize(kHeadDim));
-      char* to = At(key_block);
-#pragma unroll
-      for (int i = 0; i < T::kKeyBlockBytes / (16 * kThreads); ++i) {
-        const int at = (i * kThreads + static_cast<int>(threadIdx.x)) * 16;
-        CpAsync16(to + at, from + at);
-      }
-    }
-    CpAsyncCommit();
-  }
-
-  const uint16_t* const head_;
-  int first_;
-  const int end_;
 };
 
 // One key split of a warp's rows. Called by all threads of a block; warps whose rows are not in use
 // only help to copy.
-template <int kHeadDim>
+template <int kHeadDim, typename Weights>
 class KeySplit {
   using S = Shape<kHeadDim>;
-  using Stream = ContextStream<kHeadDim, S::kStages>;
+  using Stream = ContextStream<kHeadDim, S::kStages, kThreads>;
 
  public:
-  __device__ __forceinline__ KeySplit(Stream& context, int context_rows, bool in_use,
-                                      const Queries<kHeadDim>& q)
-      : context_(context), context_rows_(context_rows), in_use_(in_use), q_(q) {}
+  __device__ __forceinline__ KeySplit(Stream& context, int context_rows, const Weights& log_weights,
+                                      bool in_use, const Queries<kHeadDim>& q)
+      : context_(context),
+        context_rows_(context_rows),
+        log_weights_(log_weights),
+        in_use_(in_use),
+        q_(q) {}
 
   // Attends to key blocks [first, end), and sets `state`, with l summed up. In a first sweep
   // weights are 2^score; another one, in which they are 2^(score - m), follows if the block has
@@ -138,9 +86,9 @@ class KeySplit {
     softmax.l[0] = softmax.l[1] = 0;
 #pragma unroll 1
     for (int key_block = first; key_block < end; ++key_block) {
+      const int left = context_rows_ - key_block * kKeyBlockKeys;
       const uint32_t keys = context_.Take(key_block);
-      const int valid = min(kKeyBlockKeys, context_rows_ - key_block * kKeyBlockKeys);
-      if (in_use_) AttendKeyBlock<kShifted>(keys, valid, q_, softmax, state.o);
+      if (in_use_) AttendKeyBlock<kShifted>(keys, left, log_weights_, q_, softmax, state.o);
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) state.l[half] = SumOverLanes<4>(softmax.l[half]);
@@ -148,6 +96,7 @@ class KeySplit {
 
   Stream& context_;
   const int context_rows_;
+  const Weights log_weights_;
   const bool in_use_;
   const Queries<kHeadDim>& q_;
 };
@@ -198,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int split_key_blocks = static_cast<int>(SplitKeyBlocks(rows));
   const int first = split_idx * split_key_blocks;
   const int end = single ? key_blocks : min(key_blocks, first + split_key_blocks);
-  ContextStream<kHeadDim, S::kStages> context(
+  ContextStream<kHeadDim, S::kStages, kThreads> context(
       uploaded.context +
           ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, rows, p.shape.kv_heads, kHeadDim),
       first, end);
@@ -219,14 +168,22 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
                                 DynamicSmem() + S::kCombinedAt + S::Combined::kSumsBytes,
                                 ThreadIndex());
   if (single) combined.Clear();
-  const KeySplit<kHeadDim> keys(context, rows, in_use, q);
   RowState<kHeadDim> state;
   const int end_split = single ? all_splits : split_idx + 1;
+  const auto attend = [&](const auto& log_weights) {
+    const KeySplit<kHeadDim, std::decay_t<decltype(log_weights)>> keys(context, rows, log_weights,
+                                                                       in_use, q);
 #pragma unroll 1
-  for (int split = split_idx; split < min(splits, end_split); ++split) {
-    const int begin = split * split_key_blocks;
-    keys.Attend(begin, min(end, begin + split_key_blocks), state);
-    if (in_use && single) combined.Combine(state);
+    for (int split = split_idx; split < min(splits, end_split); ++split) {
+      const int begin = split * split_key_blocks;
+      keys.Attend(begin, min(end, begin + split_key_blocks), state);
+      if (in_use && single) combined.Combine(state);
+    }
+  };
+  if (uploaded.context_log_weights == nullptr) {
+    attend(NoLogWeights());
+  } else {
+    attend(KeyLogWeights(uploaded, p.layer, kv_head, p.shape.kv_heads));
   }
   context.End();  // the buffers may use its shared memory
   if (!in_use) return;

@@ -21,7 +21,7 @@ namespace chorale::kernels::cuda {
 namespace {
 
 // A consumer warpgroup of a block. Called by all of its threads, after GridDepWait.
-template <int kHeadDim, int kWarpgroups>
+template <int kHeadDim, int kWarpgroups, bool kWeighted>
 class AttentionConsumer {
   using Shape = WgmmaAttentionShape<kHeadDim, kWarpgroups>;
   using Ring = typename Shape::Ring;
@@ -49,8 +49,22 @@ class AttentionConsumer {
     RingReader<Ring> keys(ring, shares_ring_ ? 0 : Half(), shares_ring_ ? Ring::kStages : kHalf,
                           shares_ring_ ? 1 : kWarpgroups);
     if (idle) return Drain(keys, vote);
+    if constexpr (kWeighted) {
+      if (tile_.context_log_weights != nullptr) {
+        const int kv_head = static_cast<int>(blockIdx.y) / (p_.shape.heads / p_.shape.kv_heads);
+        return Attend(KeyLogWeights(tile_, p_.layer, kv_head, p_.shape.kv_heads), keys, vote);
+      }
+    }
+    Attend(NoLogWeights(), keys, vote);
+  }
+
+ private:
+  template <typename Weights>
+  __device__ __forceinline__ void Attend(const Weights& log_weights, const RingReader<Ring>& keys,
+                                         Vote& vote) const {
     const bool in_use = WarpIndex() % kWarpgroupWarps < tile_.groups;
-    WgmmaAttentionRows<kHeadDim, kWarpgroups> rows(p_, task_, in_use, warpgroup_, keys);
+    WgmmaAttentionRows<kHeadDim, kWarpgroups, Weights> rows(p_, task_, log_weights, in_use,
+                                                            warpgroup_, keys);
     vote.Vote(rows.PlainSweep());
     const int positions = BuffersOf(task_, tile_).positions;
     if (vote.Result()) {
@@ -61,7 +75,6 @@ class AttentionConsumer {
     rows.Store();
   }
 
- private:
   __device__ __forceinline__ int Half() const { return warpgroup_ * kHalf; }
 
   __device__ __forceinline__ void CopyQueries() const {
@@ -79,8 +92,8 @@ class AttentionConsumer {
   }
 
   // The buffers of each warpgroup come in its half of the ring, even if the two share the keys.
-  __device__ __forceinline__ void AttendToBuffers(
-      int positions, WgmmaAttentionRows<kHeadDim, kWarpgroups>& rows) const {
+  template <typename Rows>
+  __device__ __forceinline__ void AttendToBuffers(int positions, Rows& rows) const {
     if (!shares_ring_) return rows.AttendToBuffers(tile_, positions, rows.keys());
     RingReader<Ring> half = rows.keys().Part(Half(), kHalf, kWarpgroups);
     rows.AttendToBuffers(tile_, positions, half);
@@ -133,7 +146,9 @@ class AttentionConsumer {
 // -inf: scores of keys that are not there. Every split of a context has a key; before the first one
 // of a shifted sweep, only zeros are scaled. A row may have no position of the buffer: see
 // BufferSplit.
-template <int kHeadDim, int kWarpgroups>
+//
+// kWeighted: as AttentionParams::weighted.
+template <int kHeadDim, int kWarpgroups, bool kWeighted>
 __global__ void __launch_bounds__(WgmmaAttentionShape<kHeadDim, kWarpgroups>::kThreads,
                                   WgmmaAttentionShape<kHeadDim, kWarpgroups>::kBlocks)
     WgmmaAttentionKernel(const __grid_constant__ AttentionParams p) {
@@ -163,13 +178,13 @@ __global__ void __launch_bounds__(WgmmaAttentionShape<kHeadDim, kWarpgroups>::kT
   RegAlloc<Shape::kConsumerRegisters>();
   GridDepWait();
   const int warpgroup = kWarpgroups == 1 ? 0 : WarpgroupIndex();
-  AttentionConsumer<kHeadDim, kWarpgroups>(p, tasks, warpgroup).Run(ring, vote);
+  AttentionConsumer<kHeadDim, kWarpgroups, kWeighted>(p, tasks, warpgroup).Run(ring, vote);
 #else
   GridDepWait();
 #endif
 }
 
-template <int kHeadDim, int kWarpgroups>
+template <int kHeadDim, int kWarpgroups, bool kWeighted>
 ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
   const LaunchShape shape = {
       .blocks_x = static_cast<int>(CeilDiv(params.tile_count, kWarpgroups)),
@@ -177,30 +192,43 @@ ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
       .threads = WgmmaAttentionShape<kHeadDim, kWarpgroups>::kThreads,
       .shared_bytes = WgmmaAttentionShape<kHeadDim, kWarpgroups>::kSharedBytes,
   };
-  return Launch(&WgmmaAttentionKernel<kHeadDim, kWarpgroups>, shape, stream, params);
+  return Launch(&WgmmaAttentionKernel<kHeadDim, kWarpgroups, kWeighted>, shape, stream, params);
 }
 
 // Two tiles share a block if they would else share a multiprocessor.
-template <int kHeadDim>
+template <int kHeadDim, bool kWeighted>
 ErrorCode LaunchFor(const AttentionParams& params, Stream stream) {
   const int64_t rows_of_heads = int64_t{params.tile_count} * params.shape.heads;
-  return rows_of_heads > params.multiprocessors ? LaunchAs<kHeadDim, 2>(params, stream)
-                                                : LaunchAs<kHeadDim, 1>(params, stream);
+  return rows_of_heads > params.multiprocessors ? LaunchAs<kHeadDim, 2, kWeighted>(params, stream)
+                                                : LaunchAs<kHeadDim, 1, kWeighted>(params, stream);
 }
 
-}  // namespace
+template <bool kWeighted>
+ErrorCode LaunchForHeads(const AttentionParams& params, Stream stream) {
+  return params.shape.head_dim == 32 ? LaunchFor<32, kWeighted>(params, stream)
+                                     : LaunchFor<64, kWeighted>(params, stream);
+}
 
-ErrorCode LoadWgmmaAttentionKernels(int shared_bytes) {
-  for (const auto kernel : {&WgmmaAttentionKernel<32, 1>, &WgmmaAttentionKernel<32, 2>,
-                            &WgmmaAttentionKernel<64, 1>, &WgmmaAttentionKernel<64, 2>}) {
+template <bool kWeighted>
+ErrorCode LoadKernels(int shared_bytes) {
+  for (const auto kernel :
+       {&WgmmaAttentionKernel<32, 1, kWeighted>, &WgmmaAttentionKernel<32, 2, kWeighted>,
+        &WgmmaAttentionKernel<64, 1, kWeighted>, &WgmmaAttentionKernel<64, 2, kWeighted>}) {
     if (const ErrorCode error = LoadKernel(kernel, shared_bytes); error != 0) return error;
   }
   return 0;
 }
 
+}  // namespace
+
+ErrorCode LoadWgmmaAttentionKernels(int shared_bytes) {
+  const ErrorCode error = LoadKernels<false>(shared_bytes);
+  return error != 0 ? error : LoadKernels<true>(shared_bytes);
+}
+
 ErrorCode LaunchWgmmaAttention(const AttentionParams& params, Stream stream) {
-  return params.shape.head_dim == 32 ? LaunchFor<32>(params, stream)
-                                     : LaunchFor<64>(params, stream);
+  return params.weighted ? LaunchForHeads<true>(params, stream)
+                         : LaunchForHeads<false>(params, stream);
 }
 
 }  // namespace chorale::kernels::cuda

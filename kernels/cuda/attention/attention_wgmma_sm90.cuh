@@ -5,6 +5,7 @@
 #include "base/integer_math.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/buffer_split.cuh"
+#include "kernels/cuda/attention/key_log_weights.cuh"
 #include "kernels/cuda/attention/key_ring.cuh"
 #include "kernels/cuda/attention/shifted_softmax.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
@@ -69,7 +70,9 @@ struct RowsTask {
 //
 // Each KV split has a state of its own, of which l decides whether the row needs the shifted sweep
 // in that split. The o of a split is complete only during the first key block of the next one.
-template <int kHeadDim, int kWarpgroups>
+//
+// Weights: KeyLogWeights or NoLogWeights.
+template <int kHeadDim, int kWarpgroups, typename Weights>
 class WgmmaAttentionRows {
   using Shape = WgmmaAttentionShape<kHeadDim, kWarpgroups>;
   using Ring = typename Shape::Ring;
@@ -77,12 +80,13 @@ class WgmmaAttentionRows {
   static_assert(kMaxContextSplits <= 32);
 
  public:
-  // The q of the task's rows are in shared memory.
+  // The q of the task's rows are in shared memory. `log_weights`: of all keys.
   __device__ __forceinline__ WgmmaAttentionRows(const AttentionParams& p, const RowsTask& task,
-                                                bool in_use, int warpgroup,
-                                                const RingReader<Ring>& keys)
+                                                const Weights& log_weights, bool in_use,
+                                                int warpgroup, const RingReader<Ring>& keys)
       : p_(p),
         task_(task),
+        log_weights_(log_weights),
         in_use_(in_use),
         queries_(SmemAddress(DynamicSmem()) + Shape::kQueriesAt + warpgroup * Keys::kQueryBytes),
         ring_(SmemAddress(DynamicSmem())),
@@ -147,6 +151,7 @@ class WgmmaAttentionRows {
 #pragma unroll
       for (int word = 0; word < 4; ++word) weights_[step][word] = 0;
     }
+    log_weights_.Fetch(task_.context_rows);
     split_ = 0;
     BeginSplit<kSweep>(0);
     WgmmaFence();
@@ -184,8 +189,8 @@ class WgmmaAttentionRows {
 
   // The softmax of `scores`, of a key block with `valid` rows of the context: all 64 if there are
   // more, none if there are less than 1. weights_ are of the key block `before`, and afterwards of
-  // this one; next_scores become those of the key block `after`. `adds`: the key block before was
-  // not the first of its split.
+  // this one; next_scores become those of the key block `after`, and so do log_weights_. `adds`:
+  // the key block before was not the first of its split.
   template <Sweep kSweep>
   __device__ __forceinline__ void AttendToKeyBlock(int valid, uint32_t before, uint32_t after,
                                                    bool adds, bool begins_split,
@@ -198,6 +203,8 @@ class WgmmaAttentionRows {
     Keys::MultiplyValues(weights_, before, o_, adds);
     Keys::MultiplyKeys(queries_, after, next_scores);
     WgmmaCommit();
+    log_weights_.AddTo(scores);
+    log_weights_.Fetch(valid - kKeyBlockKeys);  // arrives while the warp waits for the products
     if (valid < kKeyBlockKeys) Keys::Mask(scores, valid);
     const ShiftedSoftmax ended = softmax_;
     if (begins_split) BeginSplit<kSweep>(split_ + 1);
@@ -265,6 +272,7 @@ class WgmmaAttentionRows {
 
   const AttentionParams& p_;
   const RowsTask task_;
+  Weights log_weights_;
   const bool in_use_;
   const uint32_t queries_;  // address
   const uint32_t ring_;     // likewise

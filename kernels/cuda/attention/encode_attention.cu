@@ -1,8 +1,10 @@
 #include <cassert>
 #include <initializer_list>
+#include <type_traits>
 
 #include "kernels/cuda/attention/encode_attention.h"
 #include "kernels/cuda/attention/encode_rows.cuh"
+#include "kernels/cuda/attention/key_log_weights.cuh"
 #include "kernels/cuda/attention/key_ring.cuh"
 #include "kernels/cuda/layout/fragments.h"
 #include "kernels/cuda/layout/kv_cache.h"
@@ -85,10 +87,9 @@ __global__ void __launch_bounds__(EncodeShape<kHeadDim>::kThreads, 1)
     GridDepWait();
     if (threadIdx.x > kProducer) return;
     const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
-    const int kv_head = task.head / (p.shape.heads / p.shape.kv_heads);
     const uint16_t* const head =
-        tile.context + ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, tile.context_rows,
-                                         p.shape.kv_heads, kHeadDim);
+        tile.context + ContextKeyBlockAt(p.layer, task.KvHead(p.shape), /*key_block=*/0,
+                                         tile.context_rows, p.shape.kv_heads, kHeadDim);
     RingFiller<EncodeRing<kHeadDim>> filler(ring);
     FillRing(filler, head, key_blocks);
     if (vote.Result()) FillRing(filler, head, key_blocks);
@@ -103,9 +104,16 @@ __global__ void __launch_bounds__(EncodeShape<kHeadDim>::kThreads, 1)
     if (vote.Result()) keys.Drain(tile.context_rows);
     return;
   }
-  EncodeRows<kHeadDim> rows(p, task, ring);
-  vote.Vote(rows.PlainSweep(tile.context_rows));
-  if (vote.Result()) rows.ShiftedSweep(tile.context_rows);
+  const auto attend = [&](const auto& log_weights) {
+    EncodeRows<kHeadDim, std::decay_t<decltype(log_weights)>> rows(p, task, log_weights, ring);
+    vote.Vote(rows.PlainSweep(tile.context_rows));
+    if (vote.Result()) rows.ShiftedSweep(tile.context_rows);
+  };
+  if (tile.context_log_weights == nullptr) {
+    attend(NoLogWeights());
+  } else {
+    attend(KeyLogWeights(tile, p.layer, task.KvHead(p.shape), p.shape.kv_heads));
+  }
 #else
   GridDepWait();
 #endif

@@ -4,12 +4,14 @@
 
 #include "base/integer_math.h"
 #include "kernels/cuda/attention/encode_attention.h"
+#include "kernels/cuda/attention/key_log_weights.cuh"
 #include "kernels/cuda/attention/key_ring.cuh"
 #include "kernels/cuda/attention/shifted_softmax.cuh"
 #include "kernels/cuda/attention/sweep_vote.cuh"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
 #include "kernels/cuda/attention/wgmma_sweep.cuh"
 #include "kernels/cuda/layout/fragments.h"
+#include "kernels/cuda/layout/model_shape.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/ptx/access.cuh"
 #include "kernels/cuda/ptx/cp_async.cuh"
@@ -50,6 +52,10 @@ struct EncodeTask {
   int head = 0;
   int first_tile = 0;
   int tiles = 0;  // 1 to kEncodeBlockTiles
+
+  __device__ __forceinline__ int KvHead(const ModelShape& shape) const {
+    return head / (shape.heads / shape.kv_heads);
+  }
 };
 
 // Called by all warps of a consumer warpgroup that has a tile. Rows take the plain sweep over all
@@ -60,7 +66,9 @@ struct EncodeTask {
 // On an H100, 8,192 rows with 12 heads took 318 us, 720 us where all blocks take both sweeps, and
 // 362 us with the shifted sweep alone. A polynomial on other units for an eighth of the weights did
 // not pay: 323 us.
-template <int kHeadDim>
+//
+// Weights: KeyLogWeights or NoLogWeights.
+template <int kHeadDim, typename Weights>
 class EncodeRows {
   using Ring = EncodeRing<kHeadDim>;
   using Shape = EncodeShape<kHeadDim>;
@@ -68,10 +76,12 @@ class EncodeRows {
   static constexpr int kQueryBarrier = 1;  // and one for each further warpgroup
 
  public:
+  // `log_weights`: of all keys.
   __device__ __forceinline__ EncodeRows(const EncodeAttentionParams& p, const EncodeTask& task,
-                                        const Ring& ring)
+                                        const Weights& log_weights, const Ring& ring)
       : p_(p),
         head_(task.head),
+        log_weights_(log_weights),
         keys_(ring),
         warpgroup_(WarpgroupIndex()),
         queries_(SmemAddress(DynamicSmem()) + QueriesAt()),
@@ -81,7 +91,7 @@ class EncodeRows {
 
   // Returns whether a row of this lane needs the shifted sweep.
   __device__ __forceinline__ bool PlainSweep(int context_rows) {
-    sweep_.template Take<Sweep::kPlain>(queries_, context_rows, keys_);
+    sweep_.template Take<Sweep::kPlain>(queries_, context_rows, log_weights_, keys_);
     const int rows = LoadCg<Tile>(p_.tiles + first_row_ / kTileRows).encode_rows;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -96,7 +106,7 @@ class EncodeRows {
   // For the rows that need it.
   __device__ __forceinline__ void ShiftedSweep(int context_rows) {
     sweep_.softmax.Clear(is_done_);
-    sweep_.template Take<Sweep::kShifted>(queries_, context_rows, keys_);
+    sweep_.template Take<Sweep::kShifted>(queries_, context_rows, log_weights_, keys_);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       // At least 1, the weight of the score that is m.
@@ -135,6 +145,7 @@ class EncodeRows {
 
   const EncodeAttentionParams& p_;
   const int head_;
+  Weights log_weights_;
   RingReader<Ring> keys_;
   const int warpgroup_;
   const uint32_t queries_;   // address

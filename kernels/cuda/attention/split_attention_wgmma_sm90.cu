@@ -4,6 +4,7 @@
 #include "kernels/cuda/attention/attention_wgmma_sm90.h"
 #include "kernels/cuda/attention/buffer_split.cuh"
 #include "kernels/cuda/attention/buffer_stream.cuh"
+#include "kernels/cuda/attention/key_log_weights.cuh"
 #include "kernels/cuda/attention/key_ring.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
 #include "kernels/cuda/attention/store_attention.cuh"
@@ -100,8 +101,36 @@ class SplitKeys {
   int next_;  // to be copied
 };
 
+// The sweeps of a split of `keys` keys, which `ring` brings. Called by all threads of a block.
+template <int kHeadDim, typename Weights, typename Ring>
+__device__ __forceinline__ void AttendToSplit(const Queries<kHeadDim>& q, int keys, bool in_use,
+                                              Weights log_weights, SplitKeys<Ring>& ring,
+                                              RowState<kHeadDim>& state) {
+  WgmmaSweep<kHeadDim> sweep;
+  sweep.template Take<Sweep::kPlain>(q, keys, log_weights, ring);
+  bool plain[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    state.m[half] = 0;
+    state.l[half] = SumOverLanes<4>(sweep.softmax.l[half]);
+    plain[half] = IsPlainSum(state.l[half]);
+  }
+  if (__syncthreads_or(in_use && !(plain[0] && plain[1])) != 0) {
+    sweep.softmax.Clear(plain);
+    ring.Begin();
+    sweep.template Take<Sweep::kShifted>(q, keys, log_weights, ring);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      state.m[half] = sweep.softmax.m[half];
+      state.l[half] = SumOverLanes<4>(sweep.softmax.l[half]);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < WgmmaKeys<kHeadDim>::kColumns; ++k) state.o[k / 4][k % 4] = sweep.o[k];
+}
+
 // A split of the context. Returns whether the warp's rows are in use.
-template <int kHeadDim>
+template <int kHeadDim, bool kWeighted>
 __device__ __forceinline__ bool AttendToContext(const AttentionParams& p, const SplitTask& task,
                                                 const Tile& uploaded, int kv_head,
                                                 RowState<kHeadDim>& state) {
@@ -131,27 +160,15 @@ __device__ __forceinline__ bool AttendToContext(const AttentionParams& p, const 
   }
   if (being_encoded) keys.Begin();
   const bool in_use = WarpIndex() < groups;
-  WgmmaSweep<kHeadDim> sweep;
-  sweep.template Take<Sweep::kPlain>(q, split_rows, keys);
-  bool plain[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    state.m[half] = 0;
-    state.l[half] = SumOverLanes<4>(sweep.softmax.l[half]);
-    plain[half] = IsPlainSum(state.l[half]);
-  }
-  if (__syncthreads_or(in_use && !(plain[0] && plain[1])) != 0) {
-    sweep.softmax.Clear(plain);
-    keys.Begin();
-    sweep.template Take<Sweep::kShifted>(q, split_rows, keys);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      state.m[half] = sweep.softmax.m[half];
-      state.l[half] = SumOverLanes<4>(sweep.softmax.l[half]);
+  if constexpr (kWeighted) {
+    if (uploaded.context_log_weights != nullptr) {
+      const KeyLogWeights log_weights(uploaded, p.layer, kv_head, p.shape.kv_heads,
+                                      first * kKeyBlockKeys, split_rows);
+      AttendToSplit(q, split_rows, in_use, log_weights, keys, state);
+      return in_use;
     }
   }
-#pragma unroll
-  for (int k = 0; k < WgmmaKeys<kHeadDim>::kColumns; ++k) state.o[k / 4][k % 4] = sweep.o[k];
+  AttendToSplit(q, split_rows, in_use, NoLogWeights(), keys, state);
   return in_use;
 }
 
@@ -185,7 +202,9 @@ __device__ __forceinline__ bool AttendToBuffers(const AttentionParams& p, const 
 // -inf: scores of keys that are not there. The first key block of a split has a key, so the m of a
 // shifted sweep is finite after it; before it, only zeros are scaled. A split of the buffers may
 // have no positions: then its m stays -inf, and its l and o zero.
-template <int kHeadDim>
+//
+// kWeighted: as AttentionParams::weighted.
+template <int kHeadDim, bool kWeighted>
 __global__ void __launch_bounds__(kWarpgroupThreads, SplitShape<kHeadDim>::kBlocks)
     WgmmaSplitAttentionKernel(const __grid_constant__ AttentionParams p) {
   GridDepLaunch();
@@ -195,7 +214,7 @@ __global__ void __launch_bounds__(kWarpgroupThreads, SplitShape<kHeadDim>::kBloc
   const int kv_head = task.head / (p.shape.heads / p.shape.kv_heads);
   RowState<kHeadDim> state;
   const bool in_use = task.split < ContextSplits(uploaded.context_rows)
-                          ? AttendToContext(p, task, uploaded, kv_head, state)
+                          ? AttendToContext<kHeadDim, kWeighted>(p, task, uploaded, kv_head, state)
                           : AttendToBuffers(p, task, uploaded, kv_head, state);
   if (in_use) StoreState<kHeadDim>(p, task.tile, task.split, WarpIndex(), task.head, state);
 #else
@@ -203,7 +222,7 @@ __global__ void __launch_bounds__(kWarpgroupThreads, SplitShape<kHeadDim>::kBloc
 #endif
 }
 
-template <int kHeadDim>
+template <int kHeadDim, bool kWeighted>
 ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
   const LaunchShape shape = {
       .blocks_x = params.tile_count,
@@ -212,20 +231,29 @@ ErrorCode LaunchAs(const AttentionParams& params, Stream stream) {
       .threads = kWarpgroupThreads,
       .shared_bytes = SplitShape<kHeadDim>::kSharedBytes,
   };
-  return Launch(&WgmmaSplitAttentionKernel<kHeadDim>, shape, stream, params);
+  return Launch(&WgmmaSplitAttentionKernel<kHeadDim, kWeighted>, shape, stream, params);
+}
+
+template <int kHeadDim>
+ErrorCode LaunchFor(const AttentionParams& params, Stream stream) {
+  return params.weighted ? LaunchAs<kHeadDim, true>(params, stream)
+                         : LaunchAs<kHeadDim, false>(params, stream);
 }
 
 }  // namespace
 
 ErrorCode LoadWgmmaSplitAttentionKernels(int shared_bytes) {
-  for (const auto kernel : {&WgmmaSplitAttentionKernel<32>, &WgmmaSplitAttentionKernel<64>}) {
+  for (const auto kernel :
+       {&WgmmaSplitAttentionKernel<32, false>, &WgmmaSplitAttentionKernel<32, true>,
+        &WgmmaSplitAttentionKernel<64, false>, &WgmmaSplitAttentionKernel<64, true>}) {
     if (const ErrorCode error = LoadKernel(kernel, shared_bytes); error != 0) return error;
   }
   return 0;
 }
 
 ErrorCode LaunchWgmmaSplitAttention(const AttentionParams& params, Stream stream) {
-  return params.shape.head_dim == 32 ? LaunchAs<32>(params, stream) : LaunchAs<64>(params, stream);
+  return params.shape.head_dim == 32 ? LaunchFor<32>(params, stream)
+                                     : LaunchFor<64>(params, stream);
 }
 
 }  // namespace chorale::kernels::cuda

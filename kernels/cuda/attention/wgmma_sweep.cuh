@@ -2,6 +2,7 @@
 #ifndef CHORALE_KERNELS_CUDA_ATTENTION_WGMMA_SWEEP_CUH_
 #define CHORALE_KERNELS_CUDA_ATTENTION_WGMMA_SWEEP_CUH_
 
+#include "kernels/cuda/attention/key_log_weights.cuh"
 #include "kernels/cuda/attention/shifted_softmax.cuh"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
 #include "kernels/cuda/layout/kv_cache.h"
@@ -32,12 +33,15 @@ struct WgmmaSweep {
   ShiftedSoftmax softmax = {};  // of the plain sweep, l alone
   typename Keys::Sums o = {};
 
-  // Takes the stages of `keys` keys. `queries`: an argument of Keys::MultiplyKeys. REQUIRES: for
-  // the shifted sweep, softmax.m and limit were set. `keys` > 0.
-  template <Sweep kSweep, typename Q, typename Reader>
-  __device__ __forceinline__ void Take(const Q& queries, int keys, Reader& ring) {
+  // Takes the stages of `keys` keys. `queries`: an argument of Keys::MultiplyKeys. `log_weights`:
+  // of these keys, KeyLogWeights or NoLogWeights. REQUIRES: for the shifted sweep, softmax.m and
+  // limit were set. `keys` > 0.
+  template <Sweep kSweep, typename Q, typename Weights, typename Reader>
+  __device__ __forceinline__ void Take(const Q& queries, int keys, Weights& log_weights,
+                                       Reader& ring) {
     constexpr int kStageKeys = 2 * kKeyBlockKeys;
     Clear();
+    if constexpr (kSweep == Sweep::kPlain) log_weights.Fetch(keys);
     int stage = ring.Take();
     int previous = stage;  // none before the first: weights_ are zero, and any values do
     WgmmaFence();
@@ -47,12 +51,12 @@ struct WgmmaSweep {
     HoldOperands(s_[0]);
 #pragma unroll 1
     for (int left = keys; left > 0; left -= kStageKeys) {
-      AttendToKeyBlock<kSweep>(queries, left, KeyBlock(ring, previous, 1), KeyBlock(ring, stage, 1),
-                               s_[0], s_[1]);
+      AttendToKeyBlock<kSweep>(queries, left, log_weights, KeyBlock(ring, previous, 1),
+                               KeyBlock(ring, stage, 1), s_[0], s_[1]);
       if (previous != stage) ring.Release(previous);
       // After the last stage there is none: the scores of some key block are computed in vain.
       const int next = left > kStageKeys ? ring.Take() : stage;
-      AttendToKeyBlock<kSweep>(queries, left - kKeyBlockKeys, KeyBlock(ring, stage, 0),
+      AttendToKeyBlock<kSweep>(queries, left - kKeyBlockKeys, log_weights, KeyBlock(ring, stage, 0),
                                KeyBlock(ring, next, 0), s_[1], s_[0]);
       previous = stage;
       stage = next;
@@ -81,13 +85,14 @@ struct WgmmaSweep {
 
   // The softmax of `scores`, of a key block with `valid` rows of the context: all 64 if there are
   // more, none if there are less than 1. weights_ are of the key block `before`, and afterwards of
-  // this one; next_scores become those of the key block `after`.
+  // this one; next_scores become those of the key block `after`, and so do log_weights.
   //
   // HoldOperands names registers of the products: before WgmmaFence those that were accessed since
   // the last products, after WgmmaWait those that will be. Weights are packed only then: while any
   // product is in flight, packing makes ptxas serialize them all (its warning C7513).
-  template <Sweep kSweep, typename Q>
-  __device__ __forceinline__ void AttendToKeyBlock(const Q& queries, int valid, uint32_t before,
+  template <Sweep kSweep, typename Q, typename Weights>
+  __device__ __forceinline__ void AttendToKeyBlock(const Q& queries, int valid,
+                                                   Weights& log_weights, uint32_t before,
                                                    uint32_t after, Scores& scores,
                                                    Scores& next_scores) {
     HoldOperands(o);
@@ -97,6 +102,12 @@ struct WgmmaSweep {
     Keys::MultiplyValues(weights_, before, o);
     Keys::MultiplyKeys(queries, after, next_scores);
     WgmmaCommit();
+    if constexpr (kSweep == Sweep::kPlain) {
+      log_weights.AddTo(scores);
+      log_weights.Fetch(valid - kKeyBlockKeys);  // arrives while the warp waits for the products
+    } else {
+      log_weights.LoadAndAdd(valid, /*first=*/0, scores);
+    }
     if (valid < kKeyBlockKeys) Keys::Mask(scores, valid);
     const bool raised = kSweep == Sweep::kShifted && softmax.Shift(scores);
     softmax.Exponentiate(scores);

@@ -2,6 +2,7 @@
 #ifndef CHORALE_KERNELS_CUDA_LAYER_HEAD_ATTENTION_SM90_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_HEAD_ATTENTION_SM90_CUH_
 
+#include "kernels/cuda/attention/key_log_weights.cuh"
 #include "kernels/cuda/attention/shifted_softmax.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
@@ -14,14 +15,16 @@
 
 namespace chorale::kernels::cuda {
 
-// The attention of one head to the context, by a warpgroup.
+// The attention of one head to the context, by a warpgroup. Weights: KeyLogWeights or NoLogWeights.
+template <typename Weights>
 class HeadAttention {
   static constexpr int kHeadDim = kLayersHeadDim;
   using Keys = WgmmaKeys<kHeadDim>;
 
  public:
-  __device__ __forceinline__ HeadAttention(UnitReader& units, uint32_t queries, int context_rows)
-      : units_(units), queries_(queries), rows_(context_rows) {
+  __device__ __forceinline__ HeadAttention(UnitReader& units, uint32_t queries, int context_rows,
+                                           const Weights& log_weights)
+      : units_(units), queries_(queries), rows_(context_rows), log_weights_(log_weights) {
     combined.Clear();
   }
 
@@ -51,6 +54,7 @@ class HeadAttention {
 #pragma unroll
       for (int word = 0; word < 4; ++word) weights_[step][word] = 0;
     }
+    log_weights_.Fetch(rows_);
     BeginSplit<kSweep>();
     unit_ = units_.Take();
     WgmmaFence();
@@ -88,7 +92,8 @@ class HeadAttention {
 
   // The softmax of `scores`, of a key block with `valid` rows of the context: all 64 if there are
   // more. weights_ are of the key block before, and afterwards of this one; next_scores become
-  // those of the key block after. `adds`: the key block before was not the first of its split.
+  // those of the key block after, and so do log_weights_. `adds`: the key block before was not the
+  // first of its split.
   //
   // unit_ has the V of the key block before and the K of the one after. Before the first key block,
   // weights are zero, and in place of V is a K: o is not used, not even NaN, since the next product
@@ -104,6 +109,8 @@ class HeadAttention {
     Keys::MultiplyValuesAt(weights_, units_.Address(unit_), o_, adds);
     Keys::MultiplyKeys(queries_, units_.Address(unit_) + kUnitBytes / 2, next_scores);
     WgmmaCommit();
+    log_weights_.AddTo(scores);
+    log_weights_.Fetch(valid - kKeyBlockKeys);  // arrives while the warp waits for the products
     if (valid < kKeyBlockKeys) Keys::Mask(scores, valid);
     const ShiftedSoftmax ended = softmax_;
     if (begins_split) BeginSplit<kSweep>();
@@ -170,6 +177,7 @@ class HeadAttention {
   UnitReader& units_;
   const uint32_t queries_;
   const int rows_;
+  Weights log_weights_;
   int unit_ = 0;  // of the products of the next call of AttendToKeyBlock
   // Bits of splits in which the rows need the shifted sweep: the last split's is the lowest one. In
   // the shifted sweep, the next split's is the highest one.

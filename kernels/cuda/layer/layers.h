@@ -34,6 +34,7 @@ struct LayersParams {
   ModelShape shape;        // see HasLayersKernel
   float epsilon = 0;
   bool whole_paths = false;  // whether all tiles are of whole paths (Tile::path_positions), or none
+  bool weighted = false;     // as AttentionParams::weighted
   FusedLayer weights[kMostFusedLayers] = {};
 };
 

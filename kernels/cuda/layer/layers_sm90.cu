@@ -77,7 +77,7 @@ __device__ __forceinline__ void Produce(const LayersKernelParams& params) {
 // Before GridDepWait the kernel reads weights alone.
 //
 // -inf: as in WgmmaAttentionKernel and MmaLayerKernel.
-template <bool kWholePaths>
+template <bool kWholePaths, bool kWeighted>
 __global__ void __launch_bounds__(kThreads, 1)
     LayersKernel(const __grid_constant__ LayersKernelParams params) {
   GridDepLaunch();
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     RegAlloc<Registers::kConsumer>();
     const Tile& tile = TileOfBlock(params);
-    if (tile.groups > 0) LayersConsumer<kWholePaths>(params, tile).Run();
+    if (tile.groups > 0) LayersConsumer<kWholePaths, kWeighted>(params, tile).Run();
   }
 #else
   GridDepWait();
@@ -116,8 +116,11 @@ constexpr LayersSmem SmemOf(const ModelShape& shape) {
 }  // namespace
 
 ErrorCode LoadLayersKernel(int shared_bytes) {
-  const ErrorCode error = LoadKernel(&LayersKernel<false>, shared_bytes);
-  return error != 0 ? error : LoadKernel(&LayersKernel<true>, shared_bytes);
+  for (const auto kernel : {&LayersKernel<false, false>, &LayersKernel<false, true>,
+                            &LayersKernel<true, false>, &LayersKernel<true, true>}) {
+    if (const ErrorCode error = LoadKernel(kernel, shared_bytes); error != 0) return error;
+  }
+  return 0;
 }
 
 bool HasLayersKernel(const ModelShape& shape, int layers, int shared_bytes) {
@@ -142,8 +145,11 @@ ErrorCode LaunchLayers(const LayersParams& params, Stream stream) {
       .threads = kThreads,
       .shared_bytes = kernel_params.shared.bytes,
   };
-  return Launch(params.whole_paths ? &LayersKernel<true> : &LayersKernel<false>, shape, stream,
-                kernel_params);
+  const auto kernel =
+      params.whole_paths
+          ? (params.weighted ? &LayersKernel<true, true> : &LayersKernel<true, false>)
+          : (params.weighted ? &LayersKernel<false, true> : &LayersKernel<false, false>);
+  return Launch(kernel, shape, stream, kernel_params);
 }
 
 }  // namespace chorale::kernels::cuda

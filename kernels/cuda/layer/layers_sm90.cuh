@@ -2,6 +2,7 @@
 #ifndef CHORALE_KERNELS_CUDA_LAYER_LAYERS_SM90_CUH_
 #define CHORALE_KERNELS_CUDA_LAYER_LAYERS_SM90_CUH_
 
+#include "kernels/cuda/attention/key_log_weights.cuh"
 #include "kernels/cuda/attention/softmax_state.cuh"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
 #include "kernels/cuda/embed/path_rows.cuh"
@@ -30,8 +31,8 @@ namespace chorale::kernels::cuda {
 // The warps that attend to the context and compute all products with weights. In attention, a
 // warpgroup has one head; in GEMMs, as in TileRows.
 //
-// kWholePaths: as LayersParams::whole_paths.
-template <bool kWholePaths>
+// kWholePaths, kWeighted: as LayersParams::whole_paths and weighted.
+template <bool kWholePaths, bool kWeighted>
 class LayersConsumer {
   static constexpr int kHeadDim = kLayersHeadDim;
   static constexpr int kWidth = LayersShape().width;
@@ -157,11 +158,20 @@ class LayersConsumer {
 
   // The warpgroup's half of the operand becomes attention. Loads x, too.
   __device__ __forceinline__ void Attend(int layer) {
+    MbarrierWait(&LayersBarriers::Of(params_).q_ready, layer & 1);
+    if constexpr (kWeighted) {
+      if (tile_.context_log_weights != nullptr) {
+        return Attend(layer, KeyLogWeights(tile_, layer, warpgroup_, kConsumerWarpgroups));
+      }
+    }
+    Attend(layer, NoLogWeights());
+  }
+  template <typename Weights>
+  __device__ __forceinline__ void Attend(int layer, const Weights& log_weights) {
     auto& barriers = LayersBarriers::Of(params_);
     const int warp = WarpIndex() % kWarpgroupWarps;
-    MbarrierWait(&barriers.q_ready, layer & 1);
-    HeadAttention attention(block_.ring(), QueriesOf(params_, DynamicSmem(), warpgroup_),
-                            tile_.context_rows);
+    HeadAttention<Weights> attention(block_.ring(), QueriesOf(params_, DynamicSmem(), warpgroup_),
+                                     tile_.context_rows, log_weights);
     const bool needs = attention.PlainSweep() && warp < tile_.groups;
     const uint32_t lanes = __ballot_sync(kAllLanes, needs);
     if (LaneIndex() == 0) {

@@ -41,6 +41,16 @@ constexpr int64_t ContextKeyBlockAt(int64_t layer, int64_t kv_head, int64_t key_
          KeyBlockSize(head_dim);
 }
 
+// The weights of a context's keys, as logarithms in units of log 2, like scores: one row of floats
+// for each layer and K/V head. The floats of the padding of the last key block are never used.
+constexpr int64_t ContextWeights(int64_t rows) { return RoundUp(rows, kKeyBlockKeys); }
+constexpr int64_t ContextWeightsAt(int64_t layer, int64_t kv_head, int64_t rows, int64_t kv_heads) {
+  return (layer * kv_heads + kv_head) * ContextWeights(rows);
+}
+// The logarithm of the weight of a key that does not count: a padding key among those of a context,
+// whose K and V are zero. 2^x is 0 for it, and as a finite number it makes no NaN of any score.
+inline constexpr float kNoKeyLogWeight = -1e30f;
+
 // Heads of 32 elements and more are also read by wgmma (attention/encode_attention.h), as swizzled
 // rows (SwizzledAt): of keys in K, of columns in V. Narrower ones are in the order of mma alone.
 constexpr bool IsSwizzledHead(int64_t head_dim) { return head_dim >= kSwizzledRow; }

@@ -32,8 +32,11 @@ inline constexpr int kTileGroups = kTileRows / kGroupRows;
 // `visible_*` and `append_position` of an uploaded tile (LaunchHead), and nothing else.
 // Pointers are device memory.
 struct Tile {
-  uint16_t* context = nullptr;   // [L] layers of ContextLayerSize(context_rows, Hkv, Dh), bf16
-  uint16_t* buffer = nullptr;    // [L] layers of BufferLayerSize(...), bf16; null: no buffer
+  uint16_t* context = nullptr;  // [L] layers of ContextLayerSize(context_rows, Hkv, Dh), bf16
+  uint16_t* buffer = nullptr;   // [L] layers of BufferLayerSize(...), bf16; null: no buffer
+  // [L][Hkv][ContextWeights(context_rows)]: logarithms of the weights of the context keys, finite,
+  // in units of log 2. Null: all weights are 1. Those of the buffer's keys are 1.
+  const float* context_log_weights = nullptr;
   int32_t context_rows = 0;      // Nctx
   int32_t groups = 0;            // groups in use, from the first on; 0: skip this tile
   int32_t buffer_paths = 0;      // paths that the buffer has room for, a multiple of 8

@@ -5,13 +5,30 @@
 namespace chorale::kernels::cuda {
 
 ErrorCode LoadKernels(int shared_bytes) {
-  for (const auto load :
-       {&LoadAttentionKernels, &LoadCompareRowsKernel, &LoadEmbedKernels,
-        &LoadEncodeAttentionKernels, &LoadEncodeFeatureMeansKernel, &LoadHeadKernels,
-        &LoadMixRowsKernel, &LoadPoolCellsKernel, &LoadReadColumnsKernel, &LoadMmaLayerKernels,
-        &LoadLayersKernel, &LoadTileLayerKernels, &LoadWgmmaAttentionKernels,
-        &LoadWgmmaLayerKernels, &LoadWgmmaSplitAttentionKernels, &LoadSummariseColumnsKernel,
-        &LoadUnfusedHeadKernel, &LoadUnfusedRowsKernels}) {
+  for (const auto load : {&LoadAttentionKernels,
+                          &LoadCompareRowsKernel,
+                          &LoadCopySetKernel,
+                          &LoadEmbedKernels,
+                          &LoadEncodeAttentionKernels,
+                          &LoadEncodeFeatureMeansKernel,
+                          &LoadHeadKernels,
+                          &LoadGroupKeysKernel,
+                          &LoadKeyImportanceKernels,
+                          &LoadMeasuringAttentionKernels,
+                          &LoadMergeKeysKernels,
+                          &LoadMixRowsKernel,
+                          &LoadPoolCellsKernel,
+                          &LoadReadColumnsKernel,
+                          &LoadMmaLayerKernels,
+                          &LoadLayersKernel,
+                          &LoadSpreadKeysKernel,
+                          &LoadTileLayerKernels,
+                          &LoadWgmmaAttentionKernels,
+                          &LoadWgmmaLayerKernels,
+                          &LoadWgmmaSplitAttentionKernels,
+                          &LoadSummariseColumnsKernel,
+                          &LoadUnfusedHeadKernel,
+                          &LoadUnfusedRowsKernels}) {
     if (const ErrorCode error = load(shared_bytes); error != 0) return error;
   }
   return 0;

@@ -13,6 +13,7 @@
 #include "kernels/cuda/layout/kv_split.h"
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/layout/weight_tiles.h"
+#include "tests/kernels/cuda/attention_inputs.h"
 #include "tests/kernels/simd_targets.h"
 
 namespace chorale::kernels::cuda {
@@ -61,6 +62,9 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     num_splits_ =
         std::max(num_splits_, static_cast<int>(KvSplits(tile.context_rows, model.query_rows)));
     contexts_.emplace_back(RandomContext(model, tile.context_rows, seed++));
+    log_weights_.emplace_back(
+        RandomLogWeights(model.layers * shape.kv_heads * ContextWeights(tile.context_rows),
+                         7000 + seed, std::max(tile.largest_log_weight, 0.0f)));
     std::vector<int32_t> order;
     std::mt19937 engine(seed++);
     for (int path = 0; path < tile.paths; ++path) {
@@ -132,8 +136,15 @@ int64_t SmallDecode::BufferSize() const {
                                          model_.shape.head_dim);
 }
 
+bool SmallDecode::weighted() const {
+  return std::any_of(shapes_.begin(), shapes_.end(),
+                     [](const SmallTile& tile) { return tile.largest_log_weight >= 0; });
+}
+
 Tile SmallDecode::TileOf(int index) const {
   return {.context = contexts_[index].data(),
+          .context_log_weights =
+              shapes_[index].largest_log_weight < 0 ? nullptr : log_weights_[index].data(),
           .context_rows = shapes_[index].context_rows,
           .groups = static_cast<int32_t>(CeilDiv(shapes_[index].paths, kGroupPaths))};
 }
@@ -268,7 +279,8 @@ void SmallDecode::AllLayers(bool whole_paths, Stream stream) {
                          .layers = model_.layers,
                          .shape = model_.shape,
                          .epsilon = 1e-5f,
-                         .whole_paths = whole_paths};
+                         .whole_paths = whole_paths,
+                         .weighted = weighted()};
   for (int layer = 0; layer < model_.layers; ++layer) {
     const auto& [pre_attention, post_attention] = layers_[layer];
     params.weights[layer] = {post_attention.wgmma_column_tiles, pre_attention.wgmma_column_tiles,
@@ -287,7 +299,8 @@ void SmallDecode::Attend(int layer, KvSplit split, Stream stream) {
                                  .layer = layer,
                                  .num_splits = num_splits_,
                                  .split = split,
-                                 .use_wgmma = use_wgmma_},
+                                 .use_wgmma = use_wgmma_,
+                                 .weighted = weighted()},
                                 stream),
                 "attention");
 }

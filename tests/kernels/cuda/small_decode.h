@@ -23,6 +23,8 @@ struct SmallTile {
   int steps = 4;         // at most the query rows
   bool in_order = true;  // false: each path has an order of its own
   bool drawn = true;     // false: values are scored
+  // As TileShape::largest_log_weight.
+  float largest_log_weight = -1;
 };
 
 struct SmallModel {
@@ -75,6 +77,7 @@ class SmallDecode {
   int64_t BufferSize() const;
   int64_t ValuesSize() const { return int64_t{model_.query_rows} * kTilePaths; }  // of a tile
   int tile_count() const { return static_cast<int>(shapes_.size()); }
+  bool weighted() const;  // whether the context of a tile has weights
   int launch_tiles() const { return static_cast<int>(tiles_.size()); }
 
   const SmallModel model_;
@@ -83,6 +86,7 @@ class SmallDecode {
   bool use_wgmma_;
   int num_splits_ = 0;
   std::vector<DeviceArray<uint16_t>> contexts_;      // [tiles]
+  std::vector<DeviceArray<float>> log_weights_;      // [tiles], of their contexts
   std::vector<DeviceArray<int32_t>> orders_;         // [tiles]
   std::vector<DeviceArray<uint16_t>> weight_tiles_;  // [layers] pre-attention, post-attention
   std::vector<DeviceArray<uint16_t>> wgmma_tiles_;   // the same in wgmma_tiles

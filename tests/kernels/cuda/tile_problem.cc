@@ -49,9 +49,15 @@ TileProblem::TileProblem(const ProblemShape& shape, uint32_t seed) : shape_(shap
       contexts_.push_back(contexts_.back());
     } else {
       contexts_.push_back(RandomKeys(tile.context_rows, tile.context_score, ++seed));
+      WeighKeys(tile, seed, contexts_.back());
       device_contexts_.emplace_back(PackContext(contexts_.back(), tile.context_rows));
+      device_log_weights_.emplace_back(
+          PackLogWeights(contexts_.back().log_weights, shape.model.kv_heads, kLayer, kLayers));
     }
     on_device.context = device_contexts_.back().data();
+    if (!contexts_.back().log_weights.empty()) {
+      on_device.context_log_weights = device_log_weights_.back().data();
+    }
     buffers_.emplace_back();
     if (tile.paths > 0) {
       for (int path = 0; path < tile.paths; ++path) {
@@ -84,7 +90,22 @@ TileProblem::Keys TileProblem::RandomKeys(int n, float score, uint32_t seed) con
   for (int64_t i = 0; i < size; i += shape_.model.head_dim) {
     keys.k[i] = score / kQueryLevel / std::numbers::ln2_v<float>;
   }
-  return {Rounded(keys.k), Rounded(keys.v)};
+  return {Rounded(keys.k), Rounded(keys.v), {}};
+}
+
+void TileProblem::WeighKeys(const TileShape& tile, uint32_t seed, Keys& keys) const {
+  if (tile.largest_log_weight < 0) return;
+  const int64_t kv_heads = shape_.model.kv_heads;
+  keys.log_weights =
+      RandomLogWeights(kv_heads * tile.context_rows, 7000 + seed, tile.largest_log_weight);
+  for (int i = tile.first_padding; i < tile.first_padding + tile.padding_keys; ++i) {
+    for (int64_t h = 0; h < kv_heads; ++h) {
+      keys.log_weights[h * tile.context_rows + i] = kNoKeyLogWeight;
+    }
+    const int64_t width = kv_heads * shape_.model.head_dim;
+    std::fill_n(keys.k.begin() + i * width, width, 0.0f);
+    std::fill_n(keys.v.begin() + i * width, width, 0.0f);
+  }
 }
 
 std::vector<uint16_t> TileProblem::PackContext(const Keys& keys, int rows) const {
@@ -164,24 +185,27 @@ Attended TileProblem::Reference() const {
       pack(buffers_[row / 64][PathOf(row)], tile.capacity, tile.capacity, buffer_keys.data(),
            buffer_values.data());
     }
-    reference::SharedContextAttentionWithLse({.q = q_.data() + row * width,
-                                              .out = all.out.data() + row * width,
-                                              .context_keys = keys.data(),
-                                              .context_values = values.data(),
-                                              .buffer_keys = buffer_keys.data(),
-                                              .buffer_values = buffer_values.data(),
-                                              .row_path = tile.paths > 0 ? &path : nullptr,
-                                              .row_visible = tile.paths > 0 ? &visible : nullptr,
-                                              .rows = 1,
-                                              .heads = s.heads,
-                                              .kv_heads = s.kv_heads,
-                                              .head_dim = s.head_dim,
-                                              .context_rows = n,
-                                              .buffer_capacity = tile.capacity,
-                                              .q_stride = width,
-                                              .out_stride = width,
-                                              .scale = std::numbers::ln2_v<float>},
-                                             all.lse.data() + row * s.heads);
+    const std::vector<float> log_weights = NaturalLogWeights(contexts_[row / 64].log_weights);
+    reference::SharedContextAttentionWithLse(
+        {.q = q_.data() + row * width,
+         .out = all.out.data() + row * width,
+         .context_keys = keys.data(),
+         .context_values = values.data(),
+         .context_log_weights = log_weights.empty() ? nullptr : log_weights.data(),
+         .buffer_keys = buffer_keys.data(),
+         .buffer_values = buffer_values.data(),
+         .row_path = tile.paths > 0 ? &path : nullptr,
+         .row_visible = tile.paths > 0 ? &visible : nullptr,
+         .rows = 1,
+         .heads = s.heads,
+         .kv_heads = s.kv_heads,
+         .head_dim = s.head_dim,
+         .context_rows = n,
+         .buffer_capacity = tile.capacity,
+         .q_stride = width,
+         .out_stride = width,
+         .scale = std::numbers::ln2_v<float>},
+        all.lse.data() + row * s.heads);
   }
   return all;
 }
@@ -206,10 +230,16 @@ TileProblem::States TileProblem::Launch(KvSplit split, Stream stream) const {
                                   .num_splits = states.num_splits,
                                   .split = split,
                                   .multiprocessors = shape_.multiprocessors,
-                                  .use_wgmma = shape_.use_wgmma};
+                                  .use_wgmma = shape_.use_wgmma,
+                                  .weighted = weighted()};
   EXPECT_TRUE(ValidateAttention(params).ok()) << ValidateAttention(params);
   ExpectSuccess(LaunchAttention(params, stream), "launching attention");
   return states;
+}
+
+bool TileProblem::weighted() const {
+  return std::any_of(contexts_.begin(), contexts_.end(),
+                     [](const auto& context) { return !context.log_weights.empty(); });
 }
 
 DeviceArray<uint16_t> TileProblem::LaunchAttended(int q_stride, Stream stream) const {
@@ -231,7 +261,8 @@ DeviceArray<uint16_t> TileProblem::LaunchAttended(int q_stride, Stream stream) c
                                   .num_splits = 1,
                                   .split = KvSplit::kSingle,
                                   .multiprocessors = shape_.multiprocessors,
-                                  .use_wgmma = shape_.use_wgmma};
+                                  .use_wgmma = shape_.use_wgmma,
+                                  .weighted = weighted()};
   EXPECT_TRUE(ValidateAttention(params).ok()) << ValidateAttention(params);
   ExpectSuccess(LaunchAttention(params, stream), "launching attention");
   ExpectSuccess(Synchronize(stream), "attending");

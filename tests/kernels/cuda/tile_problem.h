@@ -25,6 +25,12 @@ struct TileShape {
   float buffer_score = 0;
   bool shares_context = false;  // with the tile before, of as many rows
   int infinite_path = -1;       // whose values in the buffer are infinite; -1: none
+  // The context keys have weights from 2^-largest_log_weight to 2^largest_log_weight. Below 0:
+  // none.
+  float largest_log_weight = -1;
+  // Keys from first_padding on that are padding keys (kNoKeyLogWeight).
+  int first_padding = 0;
+  int padding_keys = 0;
 };
 
 struct ProblemShape {
@@ -51,6 +57,7 @@ class TileProblem {
 
   const ProblemShape& shape() const { return shape_; }
   int tile_count() const { return static_cast<int>(shape_.tiles.size()); }
+  bool weighted() const;  // whether the context of a tile has weights
   int64_t rows() const { return 64 * static_cast<int64_t>(tile_count()); }
   const DeviceArray<Tile>& tiles() const { return device_tiles_; }
 
@@ -81,7 +88,9 @@ class TileProblem {
   struct Keys {
     std::vector<float> k;  // [n, Hkv, Dh]
     std::vector<float> v;
+    std::vector<float> log_weights;  // [Hkv, n], in units of log 2; empty: none
   };
+  void WeighKeys(const TileShape& tile, uint32_t seed, Keys& keys) const;
   Keys RandomKeys(int n, float score, uint32_t seed) const;
   std::vector<uint16_t> PackContext(const Keys& keys, int rows) const;
   std::vector<uint16_t> PackBuffer(const std::vector<Keys>& paths, const TileShape& tile) const;
@@ -93,6 +102,7 @@ class TileProblem {
 
   DeviceArray<uint16_t> device_q_;
   std::vector<DeviceArray<uint16_t>> device_contexts_;
+  std::vector<DeviceArray<float>> device_log_weights_;  // of each of these contexts
   std::vector<DeviceArray<uint16_t>> device_buffers_;
   DeviceArray<Tile> device_tiles_;
 };

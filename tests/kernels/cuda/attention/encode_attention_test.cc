@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/tile.h"
 #include "tests/kernels/cuda/attention/encode_problem.h"
@@ -92,13 +93,74 @@ TEST_P(EncodeAttentionTest, ScoresThatRiseAndFall) {
   ExpectAgreesWithReference({.rows = 600, .score_deviation = 30, .tile_count = 1}, 4);
 }
 
+// Weights from 2^-largest to 2^largest.
+std::function<float(int)> WeightsUpTo(float largest) {
+  return [=](int key) { return largest * (static_cast<float>(key * 37 % 101) / 50 - 1); };
+}
+
+TEST_P(EncodeAttentionTest, Weights) {
+  for (const EncodeCase& c :
+       {EncodeCase{.rows = 1, .log_weight = WeightsUpTo(2)},
+        EncodeCase{.rows = 150, .heads = 4, .kv_heads = 2, .log_weight = WeightsUpTo(3)},
+        EncodeCase{.rows = 64, .log_weight = WeightsUpTo(3)},
+        EncodeCase{.rows = 600, .score_deviation = 0, .log_weight = WeightsUpTo(6)},
+        EncodeCase{
+            .rows = 1'250, .log_weight = WeightsUpTo(5), .first_tile = 18, .tile_count = 2}}) {
+    SCOPED_TRACE(testing::Message() << c.rows << " rows, " << c.heads << " heads");
+    ExpectAgreesWithReference(c, 10);
+  }
+  for (float level : {0.0f, 38.0f, 90.0f, -48.0f, -90.0f}) {
+    SCOPED_TRACE(testing::Message() << "weights a million apart, scores about " << level);
+    ExpectAgreesWithReference({.rows = 600,
+                               .level = [=](int /*key*/) { return level; },
+                               .log_weight = WeightsUpTo(20),
+                               .first_tile = 4,
+                               .tile_count = 1},
+                              11);
+  }
+}
+
+// As in a workspace: the keys of a set with weights, padding keys, and rows whose weights are 1.
+TEST_P(EncodeAttentionTest, PaddingKeysDoNotCount) {
+  for (int set : {100, 64, 0}) {
+    for (float level : {0.0f, 80.0f, -80.0f}) {
+      SCOPED_TRACE(testing::Message() << set << " keys in a set, scores about " << level);
+      ExpectAgreesWithReference({.rows = 400,
+                                 .level = [=](int /*key*/) { return level; },
+                                 .log_weight =
+                                     [=](int key) {
+                                       if (key < set) return WeightsUpTo(3)(key);
+                                       return key < 192 ? kNoKeyLogWeight : 0.0f;
+                                     },
+                                 .first_tile = 3,
+                                 .tile_count = 2},
+                                12);
+    }
+  }
+}
+
 // Cases whose rows are all done by the plain sweep, and whose rows all need the shifted one, each
-// with its own steps in which the maximum is raised.
+// with its own steps in which the maximum is raised. The same with weights.
 std::vector<EncodeCase> CasesOfBothSweeps() {
   EncodeCase plain = {.rows = 300, .heads = 2, .score_deviation = 8};
   EncodeCase shifted = plain;
   shifted.level = [](int key) { return 70 + 0.05f * static_cast<float>(key); };
-  return {plain, shifted};
+  std::vector<EncodeCase> cases = {plain, shifted};
+  for (EncodeCase c : {plain, shifted}) {
+    c.log_weight = WeightsUpTo(10);
+    cases.push_back(c);
+  }
+  return cases;
+}
+
+TEST_P(EncodeAttentionTest, WeightsOfOneHaveTheBitsOfNoWeights) {
+  for (EncodeCase c : CasesOfBothSweeps()) {
+    if (c.log_weight) continue;
+    SCOPED_TRACE(c.level(0));
+    const std::vector<uint16_t> expected = Problem(c, 13).Launch(0, 3, stream_);
+    c.log_weight = WeightsUpTo(0);
+    EXPECT_THAT(Problem(c, 13).Launch(0, 3, stream_), TensorBitsEqual(expected));
+  }
 }
 
 // A row's bits depend neither on the other tiles of a launch nor on its place among them; nothing

@@ -44,16 +44,19 @@ EncodeProblem::EncodeProblem(const EncodeCase& shape, uint32_t seed) : shape_(sh
   q_ = Rounded(q_);
   k_ = Rounded(k_);
   v_ = Rounded(RandomTensor(shape.rows * KvWidth(), seed + 2));
+  WeighKeys();
   PackRows();
   PackContext();
   std::vector<Tile> tiles;
   for (int i = 0; i < Tiles(); ++i) {
     const int rows = std::min(kTileRows, shape.rows - i * kTileRows);
-    tiles.push_back({.context = context_.data(),
-                     .context_rows = shape.rows,
-                     .groups = (rows + kGroupRows - 1) / kGroupRows,
-                     .first_row = i * kTileRows,
-                     .encode_rows = rows});
+    tiles.push_back(
+        {.context = context_.data(),
+         .context_log_weights = log_weights_.empty() ? nullptr : device_log_weights_.data(),
+         .context_rows = shape.rows,
+         .groups = (rows + kGroupRows - 1) / kGroupRows,
+         .first_row = i * kTileRows,
+         .encode_rows = rows});
   }
   tiles_ = DeviceArray<Tile>(tiles);
 }
@@ -90,23 +93,40 @@ std::vector<float> EncodeProblem::Reference(int first, int count) const {
                        .kv_heads = shape_.kv_heads,
                        .head_dim = shape_.head_dim,
                        .kv_stride = KvWidth()});
+  const std::vector<float> log_weights = NaturalLogWeights(log_weights_);
   const int64_t width = int64_t{shape_.heads} * shape_.head_dim;
   const int64_t row = int64_t{first} * kTileRows;
   const int64_t rows = UsedRows(first, count);
   std::vector<float> out(rows * width);
-  reference::SharedContextAttention({.q = q_.data() + row * width,
-                                     .out = out.data(),
-                                     .context_keys = keys.data(),
-                                     .context_values = values.data(),
-                                     .rows = rows,
-                                     .heads = shape_.heads,
-                                     .kv_heads = shape_.kv_heads,
-                                     .head_dim = shape_.head_dim,
-                                     .context_rows = n,
-                                     .q_stride = width,
-                                     .out_stride = width,
-                                     .scale = std::numbers::ln2_v<float>});
+  reference::SharedContextAttention(
+      {.q = q_.data() + row * width,
+       .out = out.data(),
+       .context_keys = keys.data(),
+       .context_values = values.data(),
+       .context_log_weights = log_weights.empty() ? nullptr : log_weights.data(),
+       .rows = rows,
+       .heads = shape_.heads,
+       .kv_heads = shape_.kv_heads,
+       .head_dim = shape_.head_dim,
+       .context_rows = n,
+       .q_stride = width,
+       .out_stride = width,
+       .scale = std::numbers::ln2_v<float>});
   return out;
+}
+
+void EncodeProblem::WeighKeys() {
+  if (!shape_.log_weight) return;
+  for (int head = 0; head < shape_.kv_heads; ++head) {
+    for (int key = 0; key < shape_.rows; ++key) log_weights_.push_back(shape_.log_weight(key));
+  }
+  for (int key = 0; key < shape_.rows; ++key) {
+    if (log_weights_[key] != kNoKeyLogWeight) continue;
+    std::fill_n(k_.begin() + key * KvWidth(), KvWidth(), 0.0f);
+    std::fill_n(v_.begin() + key * KvWidth(), KvWidth(), 0.0f);
+  }
+  device_log_weights_ =
+      DeviceArray<float>(PackLogWeights(log_weights_, shape_.kv_heads, kLayer, kLayers));
 }
 
 void EncodeProblem::PackRows() {

@@ -20,6 +20,9 @@ struct EncodeCase {
   float score_deviation = 1;  // roughly
   // Mean score of a key.
   std::function<float(int)> level = [](int /*key*/) { return 0.0f; };
+  // The logarithm of the weight of a key, in units of log 2; none: all weights are 1. Keys with
+  // kNoKeyLogWeight are padding keys.
+  std::function<float(int)> log_weight = nullptr;
   // What multiplies the scores of a row.
   std::function<float(int)> factor = [](int /*row*/) { return 1.0f; };
   // The tiles of the launch.
@@ -57,14 +60,17 @@ class EncodeProblem {
   // q, and NaN where a layer's K and V would be.
   void PackRows();
   void PackContext();
+  void WeighKeys();
 
   const EncodeCase shape_;
   // In float32, exactly representable in bf16.
   std::vector<float> q_;  // [Rows(), H, Dh]
   std::vector<float> k_;  // [rows, Hkv, Dh]
   std::vector<float> v_;
+  std::vector<float> log_weights_;  // [Hkv, rows]; empty: none
   DeviceArray<uint16_t> rows_;
   DeviceArray<uint16_t> context_;
+  DeviceArray<float> device_log_weights_;
   DeviceArray<Tile> tiles_;
 };
 

@@ -138,9 +138,10 @@ inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
 
 inline float __uint_as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// Index of the lowest set bit, counted from 1; number of leading zeros.
+// Index of the lowest set bit, counted from 1; number of leading zeros; number of set bits.
 inline int __ffs(uint32_t bits) { return bits == 0 ? 0 : std::countr_zero(bits) + 1; }
 inline int __clz(uint32_t bits) { return std::countl_zero(bits); }
+inline int __popc(uint32_t bits) { return std::popcount(bits); }
 
 }  // namespace chorale::kernels::cuda
 

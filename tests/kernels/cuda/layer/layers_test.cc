@@ -110,6 +110,31 @@ TEST_F(LayersTest, ScoresOfOneHeadFarFromZero) {
   }
 }
 
+// In contexts of every size, in both sweeps, and beside a tile without weights.
+TEST_F(LayersTest, Weights) {
+  for (float deviation : {1.0f, 20.0f}) {
+    SCOPED_TRACE(deviation);
+    ExpectSameBits(ModelOf(2, 2, deviation),
+                   {{.context_rows = 1, .paths = 3, .largest_log_weight = 4},
+                    {.context_rows = 64, .paths = 8, .largest_log_weight = 4},
+                    {.context_rows = 190, .paths = 20, .largest_log_weight = 20},
+                    {.context_rows = 150, .paths = 5},
+                    {.context_rows = 600, .paths = 9, .largest_log_weight = 20}});
+  }
+}
+
+TEST_F(LayersTest, WeightsOfOneHaveTheBitsOfNoWeights) {
+  for (float deviation : {1.0f, 20.0f}) {
+    SCOPED_TRACE(deviation);
+    const SmallModel model = ModelOf(2, 2, deviation);
+    SmallTile tile = {.context_rows = 300, .paths = 9, .drawn = false};
+    const SmallDecode::Result expected =
+        SmallDecode(model, {tile}, properties_).RunAllLayers(stream_);
+    tile.largest_log_weight = 0;
+    EXPECT_TRUE(SmallDecode(model, {tile}, properties_).RunAllLayers(stream_) == expected);
+  }
+}
+
 TEST_F(LayersTest, OneLayerAndANarrowMlp) {
   ExpectSameBits(ModelOf(1, 3, /*deviation=*/1, /*hidden=*/160), {{.paths = 17}});
 }
@@ -123,14 +148,18 @@ class WholePathsTest : public LayersTest {
   }
 };
 
-// The sums have another order.
+// The sums have another order. The keys of the first context have weights.
 TEST_F(WholePathsTest, DensitiesAsStepByStep) {
   for (const auto& [query_rows, path_positions] :
        {std::pair{5, 8}, std::pair{8, 8}, std::pair{11, 16}, std::pair{32, 32}}) {
     SCOPED_TRACE(testing::Message() << query_rows << " positions");
     const SmallModel model = ModelOf(2, query_rows);
     const std::vector<SmallTile> tiles = {
-        {.context_rows = 150, .paths = 5, .steps = query_rows, .drawn = false},
+        {.context_rows = 150,
+         .paths = 5,
+         .steps = query_rows,
+         .drawn = false,
+         .largest_log_weight = 4},
         {.context_rows = 1, .paths = 2, .steps = query_rows, .in_order = false, .drawn = false}};
     SmallDecode decode(model, tiles, properties_);
     const SmallDecode::Result expected = decode.RunAllLayers(stream_);

@@ -62,6 +62,18 @@ TEST(LayoutTest, KeyBlock) {
   EXPECT_EQ(KeyBlockValueAt(32 + 11, 8 + 5, 64), 64 * 64 + (8 + 1) * 256 + 5 * 32 + 3 * 8 + 3);
 }
 
+TEST(LayoutTest, ContextWeights) {
+  EXPECT_EQ(ContextWeights(64), 64);
+  EXPECT_EQ(ContextWeights(65), 128);
+  Indices indices(3 * 2 * ContextWeights(65));
+  for (int layer = 0; layer < 3; ++layer) {
+    for (int head = 0; head < 2; ++head) {
+      for (int key = 0; key < 128; ++key) indices.Use(ContextWeightsAt(layer, head, 65, 2) + key);
+    }
+  }
+  EXPECT_TRUE(indices.EachOnce());
+}
+
 TEST(LayoutTest, Buffers) {
   for (int head_dim : {16, 32, 64, 128}) {
     Indices indices(BufferLayerSize(3, 16, 2, head_dim));
