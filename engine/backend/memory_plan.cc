@@ -135,6 +135,17 @@ std::vector<int32_t> MemoryMeasuringRows(uint64_t seed, int64_t rows, int64_t co
   return {order.end() - count, order.end()};
 }
 
+MemoryRows DrawMemoryRows(uint64_t seed, int64_t rows, int64_t measuring_rows) {
+  MemoryRows drawn = {.order = MemoryRowOrder(seed, rows)};
+  if (measuring_rows == 0) return drawn;
+  drawn.measuring = MemoryMeasuringRows(seed, rows, measuring_rows);
+  drawn.measuring_index.assign(rows, -1);
+  for (size_t i = 0; i < drawn.measuring.size(); ++i) {
+    drawn.measuring_index[drawn.measuring[i]] = static_cast<int32_t>(i);
+  }
+  return drawn;
+}
+
 uint32_t MemoryStream(const ModelConfig& config, int64_t segment, int64_t layer, int64_t kv_head) {
   return static_cast<uint32_t>((segment * config.n_layers + layer) * config.n_kv_heads + kv_head);
 }

@@ -98,6 +98,15 @@ class MemoryPlan {
 std::vector<int32_t> MemoryRowOrder(uint64_t seed, int64_t rows);
 std::vector<int32_t> MemoryMeasuringRows(uint64_t seed, int64_t rows, int64_t count);
 
+// All rows of the table that an encoding takes at random.
+struct MemoryRows {
+  std::vector<int32_t> order;           // [N]
+  std::vector<int32_t> measuring = {};  // [R]
+  std::vector<int32_t> measuring_index =
+      {};  // [N], -1 for other rows; empty without measuring rows
+};
+MemoryRows DrawMemoryRows(uint64_t seed, int64_t rows, int64_t measuring_rows);
+
 // Identifies the choice of a K/V head after a segment, for the random numbers of the choice:
 // distinct for all segments, layers and heads of a context.
 uint32_t MemoryStream(const ModelConfig& config, int64_t segment, int64_t layer, int64_t kv_head);

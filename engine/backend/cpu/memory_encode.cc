@@ -57,7 +57,8 @@ void MemoryEncodeWork::RunTask(int64_t task, Scratch& scratch) {
   const RowRange units = by_head() ? schedule_.BatchRows() : schedule_.RowsOf(task);
   switch (phase().stage) {
     case MemoryStage::kDrawRows:
-      return DrawRows();
+      rows_ = DrawMemoryRows(spec_.seed, shape_.rows, plan_.measuring_rows());
+      return;
     case MemoryStage::kLoad:
       return workspace_.LoadHead(layer, units.first, layout_.Layer<const float>(memory_, layer));
     case MemoryStage::kProject:
@@ -103,18 +104,8 @@ void MemoryEncodeWork::NextPhase() {
   const MemorySegment segment = plan_.Segment(segment_);
   phases_ = plan_.Phases(segment);
   workspace_.BeginSegment(segment_, segment,
-                          absl::MakeConstSpan(order_).subspan(segment.first, segment.rows),
-                          measuring_index_);
-}
-
-void MemoryEncodeWork::DrawRows() {
-  order_ = MemoryRowOrder(spec_.seed, shape_.rows);
-  if (plan_.measuring_rows() == 0) return;
-  measuring_rows_ = MemoryMeasuringRows(spec_.seed, shape_.rows, plan_.measuring_rows());
-  measuring_index_.assign(shape_.rows, -1);
-  for (size_t i = 0; i < measuring_rows_.size(); ++i) {
-    measuring_index_[measuring_rows_[i]] = static_cast<int32_t>(i);
-  }
+                          absl::MakeConstSpan(rows_.order).subspan(segment.first, segment.rows),
+                          rows_.measuring_index);
 }
 
 void MemoryEncodeWork::Project(RowRange rows, Scratch& scratch) {
@@ -123,7 +114,7 @@ void MemoryEncodeWork::Project(RowRange rows, Scratch& scratch) {
   const MemorySegment segment = plan_.Segment(segment_);
   float* x = tokens_.data() + rows.first * config.d_model;
   if (phase().layer == 0) {
-    Embed(absl::MakeConstSpan(order_).subspan(segment.first + rows.first, rows.rows),
+    Embed(absl::MakeConstSpan(rows_.order).subspan(segment.first + rows.first, rows.rows),
           Role::kContextRow, x, scratch);
   }
   MixFeatures(*model_, weights, rows.rows, x, scratch);
@@ -146,7 +137,7 @@ void MemoryEncodeWork::Measure(RowRange rows, Scratch& scratch) {
   if (phase().layer == 0) {
     float* embedded = embedded_.data() + rows.first * d;
     if (!measuring_rows_embedded_) {
-      Embed(absl::MakeConstSpan(measuring_rows_).subspan(rows.first, rows.rows), Role::kQueryRow,
+      Embed(absl::MakeConstSpan(rows_.measuring).subspan(rows.first, rows.rows), Role::kQueryRow,
             embedded, scratch);
     }
     std::copy_n(embedded, rows.rows * d, x);

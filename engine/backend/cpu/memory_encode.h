@@ -48,7 +48,6 @@ class MemoryEncodeWork : public chorale::EncodeWork, public BatchedWork {
   void NextPhase();
   LayerSchedule ScheduleOf(const MemoryPhase& phase) const;
 
-  void DrawRows();
   void Project(RowRange rows, Scratch& scratch);
   void Attend(RowRange rows, Scratch& scratch);
   void Measure(RowRange rows, Scratch& scratch);
@@ -67,9 +66,7 @@ class MemoryEncodeWork : public chorale::EncodeWork, public BatchedWork {
   std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
   std::shared_ptr<const RowEncoderState> encoder_state_;
 
-  std::vector<int32_t> order_;            // [N] rows of the table
-  std::vector<int32_t> measuring_rows_;   // [R] rows of the table
-  std::vector<int32_t> measuring_index_;  // [N], -1 for other rows; empty without measuring rows
+  MemoryRows rows_;
   AlignedBuffer tokens_;                  // [rows of the segment, D]
   AlignedBuffer measuring_tokens_;        // [R, D]
   AlignedBuffer embedded_;                // [R, D], the measuring rows' tokens before layer 0

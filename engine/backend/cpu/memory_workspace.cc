@@ -36,11 +36,14 @@ MemoryWorkspace::MemoryWorkspace(const ModelConfig& config, const ContextShape& 
       seed_(seed),
       kv_(shape_.Elements(plan.max_keys())),
       log_weights_(shape_.heads * plan.max_keys()),
-      kept_(shape_.heads) {
+      kept_(shape_.heads),
+      rows_(measuring_rows_ == 0 ? KeyRows::Sizes()
+                                 : KeyRows::Sizes{.layers = config.n_layers,
+                                                  .heads = shape_.heads,
+                                                  .set_keys = set_keys_,
+                                                  .most_keys = plan.max_keys(),
+                                                  .measuring_rows = measuring_rows_}) {
   if (measuring_rows_ > 0) {
-    set_rows_.resize(config.n_layers * shape_.heads * set_keys_);
-    key_rows_.resize(shape_.heads * plan.max_keys());
-    hidden_keys_.resize(measuring_rows_ * shape_.heads);
     query_.Reserve(measuring_rows_ * config.d_model);
     attended_.Reserve(measuring_rows_ * config.d_model);
     lse_.Reserve(measuring_rows_ * config.n_heads);
@@ -60,8 +63,7 @@ void MemoryWorkspace::BeginSegment(int64_t index, const MemorySegment& segment,
   Require(std::ssize(rows) == segment.rows, "rows are those of the segment");
   segment_index_ = index;
   segment_ = segment;
-  segment_rows_ = rows;
-  measuring_index_ = measuring_rows;
+  rows_.BeginSegment(segment.set_keys, rows, measuring_rows);
 }
 
 void MemoryWorkspace::LoadHead(int64_t layer, int64_t head, const ContextLayer<const float>& set) {
@@ -76,20 +78,7 @@ void MemoryWorkspace::LoadHead(int64_t layer, int64_t head, const ContextLayer<c
     std::copy_n(set.log_weights + head * set_keys_, before, log_weights);
   }
   std::fill_n(log_weights + before, segment_.rows, 0.0f);
-  if (measuring_rows_ > 0) LoadRows(layer, head);
-}
-
-void MemoryWorkspace::LoadRows(int64_t layer, int64_t head) {
-  int32_t* key_rows = key_rows_.data() + head * keys();
-  std::copy_n(SetRows(layer, head), segment_.set_keys, key_rows);
-  std::copy(segment_rows_.begin(), segment_rows_.end(), key_rows + segment_.set_keys);
-  for (int64_t row = 0; row < measuring_rows_; ++row) {
-    hidden_keys_[row * shape_.heads + head] = -1;
-  }
-  for (int64_t key = 0; key < keys(); ++key) {
-    const int32_t row = measuring_index_[key_rows[key]];
-    if (row >= 0) hidden_keys_[row * shape_.heads + head] = static_cast<int32_t>(key);
-  }
+  if (measuring_rows_ > 0) rows_.Load(layer, head);
 }
 
 AttentionKv MemoryWorkspace::Keys() const {
@@ -101,7 +90,7 @@ AttentionKv MemoryWorkspace::Keys() const {
 }
 
 AttentionResults MemoryWorkspace::Measured(int64_t first) {
-  return {.row_hidden_key = hidden_keys_.data() + first * shape_.heads,
+  return {.row_hidden_key = rows_.hidden_keys().data() + first * shape_.heads,
           .query = query_.data() + first * config_.d_model,
           .out = attended_.data() + first * config_.d_model,
           .lse = lse_.data() + first * config_.n_heads};
@@ -112,7 +101,7 @@ void MemoryWorkspace::MeasureKeys(RowRange keys) {
   const kernels::KeyAttentionParams params = {.q = query_.data(),
                                               .out = attended_.data(),
                                               .lse = lse_.data(),
-                                              .row_hidden_key = hidden_keys_.data(),
+                                              .row_hidden_key = rows_.hidden_keys().data(),
                                               .context_keys = all.context.keys,
                                               .context_values = all.context.values,
                                               .context_log_weights = all.context_log_weights,
@@ -159,7 +148,7 @@ KeyGroups MemoryWorkspace::Choose(int64_t layer, int64_t head) {
   }
   const KeysToChooseFrom all = {.importance = {importance_.data() + head * keys(), n},
                                 .log_weights = {LogWeights(head), n},
-                                .rows = {key_rows_.data() + head * keys(), n}};
+                                .rows = rows_.Rows(head)};
   if (policy_ == MemoryPolicy::kHeavy) return KeepHeaviest(all, set_keys_);
   return SampleKeys(all, set_keys_, seed_, MemoryStream(config_, segment_index_, layer, head));
 }
@@ -167,10 +156,7 @@ KeyGroups MemoryWorkspace::Choose(int64_t layer, int64_t head) {
 void MemoryWorkspace::ChooseHead(int64_t layer, int64_t head) {
   kept_[head] = Choose(layer, head);
   Require(kept_[head].groups() == set_keys_, "a head keeps M keys");
-  if (measuring_rows_ == 0) return;
-  const int32_t* key_rows = key_rows_.data() + head * keys();
-  std::transform(kept_[head].member.begin(), kept_[head].member.end(), SetRows(layer, head),
-                 [key_rows](int32_t key) { return key_rows[key]; });
+  if (measuring_rows_ > 0) rows_.Keep(layer, head, kept_[head].member);
 }
 
 void MemoryWorkspace::StoreKeys(RowRange keys, const ContextLayer<float>& set) {

@@ -12,6 +12,7 @@
 #include "engine/backend/host/aligned_buffer.h"
 #include "engine/backend/host/attention_kv.h"
 #include "engine/backend/host/choose_keys.h"
+#include "engine/backend/host/key_rows.h"
 #include "engine/backend/layer_schedule.h"
 #include "engine/backend/memory_plan.h"
 
@@ -55,11 +56,6 @@ class MemoryWorkspace {
   int64_t keys() const { return segment_.keys(); }
   bool reduces() const { return keys() > set_keys_; }  // whether fewer keys are kept
   float* LogWeights(int64_t head) { return log_weights_.data() + head * keys(); }
-  // The table's rows of the keys that a head of a layer keeps.
-  int32_t* SetRows(int64_t layer, int64_t head) {
-    return set_rows_.data() + (layer * shape_.heads + head) * set_keys_;
-  }
-  void LoadRows(int64_t layer, int64_t head);
   KeyGroups Choose(int64_t layer, int64_t head);
 
   const ModelConfig config_;
@@ -71,21 +67,17 @@ class MemoryWorkspace {
 
   int64_t segment_index_ = 0;
   MemorySegment segment_;
-  absl::Span<const int32_t> segment_rows_;
-  absl::Span<const int32_t> measuring_index_;
 
   AlignedBuffer kv_;             // LayerKvShape of up to plan.max_keys() keys
   AlignedBuffer log_weights_;    // [Hkv, keys]
   std::vector<KeyGroups> kept_;  // [Hkv], from kChoose to kStore
 
   // With measuring rows.
-  std::vector<int32_t> set_rows_;     // [L, Hkv, M]
-  std::vector<int32_t> key_rows_;     // [Hkv, keys]
-  std::vector<int32_t> hidden_keys_;  // [R, Hkv]
-  AlignedBuffer query_;               // [R, D]
-  AlignedBuffer attended_;            // [R, D]
-  AlignedBuffer lse_;                 // [R, H]
-  AlignedArray<double> importance_;   // [Hkv, keys]
+  KeyRows rows_;
+  AlignedBuffer query_;              // [R, D]
+  AlignedBuffer attended_;           // [R, D]
+  AlignedBuffer lse_;                // [R, H]
+  AlignedArray<double> importance_;  // [Hkv, keys]
 
   // Without; see kernels::SpreadKeysParams. padded_keys_ are for each head.
   int64_t padded_keys_ = 0;

@@ -10,6 +10,7 @@
 #include "base/require.h"
 #include "base/status_macros.h"
 #include "engine/backend/cuda/context_copy.h"
+#include "engine/backend/cuda/context_layout.h"
 #include "engine/backend/cuda/decode_runner.h"
 #include "engine/backend/cuda/decode_work.h"
 #include "engine/backend/cuda/decode_workspace.h"
@@ -19,11 +20,14 @@
 #include "engine/backend/cuda/encode_work.h"
 #include "engine/backend/cuda/kernel_shape.h"
 #include "engine/backend/cuda/launchable.h"
+#include "engine/backend/cuda/memory_encode_work.h"
+#include "engine/backend/cuda/memory_workspace.h"
 #include "engine/backend/cuda/model.h"
 #include "engine/backend/cuda/path_buffer.h"
 #include "engine/backend/cuda/predict_work.h"
 #include "engine/backend/cuda/query_rows_work.h"
 #include "engine/backend/cuda/rows_workspace.h"
+#include "engine/backend/memory_plan.h"
 #include "kernels/cpu/target.h"
 #include "kernels/cuda/gemm/gemm_library.h"
 #include "kernels/cuda/layout/tile.h"
@@ -72,9 +76,9 @@ class Backend : public chorale::Backend {
     return AsDeviceModel(model).row_encoder().ReadState(bytes);
   }
 
+  bool memory_sets() const override { return true; }
   int64_t ContextBytes(const ModelConfig& config, const ContextShape& context) const override {
-    const KernelShape shape = ShapeOf(config);
-    return ArrayBytes<uint16_t>(shape.layers * shape.ContextElements(context.keys()));
+    return ContextLayout(ShapeOf(config), context).bytes();
   }
   int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
     return PathBufferLayout(ShapeOf(config), query_rows, paths, PathBufferLayout::Use::kDecode)
@@ -92,6 +96,9 @@ class Backend : public chorale::Backend {
     return RowsWorkspaceLayout(ShapeOf(config), rows, RowsWorkspaceLayout::Use::kPredict).bytes;
   }
   int64_t EncodeBytes(const ModelConfig& config, const ContextShape& context) const override {
+    if (context.reduced()) {
+      return MemoryWorkspaceLayout(ShapeOf(config), context, MemoryPlan(config, context)).bytes;
+    }
     return RowsWorkspaceLayout(ShapeOf(config), context.rows, RowsWorkspaceLayout::Use::kEncode)
         .bytes;
   }
@@ -119,9 +126,10 @@ class Backend : public chorale::Backend {
   }
 
   std::unique_ptr<chorale::EncodeWork> NewEncode(EncodeSpec spec) override {
-    Require(!spec.shape().reduced(), "this backend has no memory sets");
     Require(spec.kv.bytes >= ContextBytes(spec.model->config(), spec.shape()),
             "the range holds the context");
+    if (spec.shape().reduced())
+      return std::make_unique<MemoryEncodeWork>(std::move(spec), *device_);
     return std::make_unique<EncodeWork>(std::move(spec), *device_);
   }
   std::unique_ptr<chorale::RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,

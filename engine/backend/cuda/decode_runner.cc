@@ -41,7 +41,7 @@ void DecodeRunner::Prepare(const DeviceModel& model) {
   const int64_t most_tiles = std::min(kPreparedTiles, workspace.most_tiles());
   for (int64_t tiles = 1; tiles <= most_tiles; tiles = RecordedTiles(tiles + 1)) {
     for (int64_t splits = 1; splits <= kernels::cuda::kMaxContextSplits; splits *= 2) {
-      GraphFor(model, tiles, kernels::cuda::RowsOfSplits(splits), workspace);
+      GraphFor(model, tiles, kernels::cuda::RowsOfSplits(splits), /*weighted=*/false, workspace);
     }
   }
 }
@@ -73,14 +73,16 @@ void DecodeRunner::RunSteps(const std::vector<Slice>& slices, const DecodeWorksp
   const DeviceModel& model = slices.front().work->model();
   int64_t steps = 0;
   int64_t largest_context = 0;
+  bool weighted = false;
   for (const Slice& slice : slices) {
     steps = std::max(steps, slice.steps);
-    largest_context = std::max(largest_context, slice.work->context_rows());
+    largest_context = std::max(largest_context, slice.work->context().keys());
+    weighted = weighted || slice.work->context().reduced();
   }
   const int64_t recorded =
       std::min(RecordedTiles(static_cast<int64_t>(slices.size())), workspace.most_tiles());
   const int64_t outputs_bytes = UploadTiles(slices, recorded, workspace);
-  kernels::cuda::Graph* graph = GraphFor(model, recorded, largest_context, workspace);
+  kernels::cuda::Graph* graph = GraphFor(model, recorded, largest_context, weighted, workspace);
   for (int64_t i = 0; i < steps && device_.status().ok(); ++i) {
     device_.Check(kernels::cuda::RunGraph(graph, device_.stream()), "running a step");
   }
@@ -115,13 +117,15 @@ int64_t DecodeRunner::UploadTiles(const std::vector<Slice>& slices, int64_t reco
 }
 
 kernels::cuda::Graph* DecodeRunner::GraphFor(const DeviceModel& model, int64_t tiles,
-                                             int64_t largest_context,
+                                             int64_t largest_context, bool weighted,
                                              const DecodeWorkspace& workspace) {
   const Forward forward(model, workspace.scratch());
   const int64_t context = RecordedContext(largest_context);
-  return graphs_.FindOrRecord(
-      {.model = &model, .tiles = tiles, .splits = forward.SplitsOfTile(tiles, context)},
-      [&] { Step(forward, workspace.Set(tiles, context)); });
+  return graphs_.FindOrRecord({.model = &model,
+                               .tiles = tiles,
+                               .splits = forward.SplitsOfTile(tiles, context),
+                               .weighted = weighted},
+                              [&] { Step(forward, workspace.Set(tiles, context, weighted)); });
 }
 
 void DecodeRunner::Step(const Forward& forward, const TileSet& set) {

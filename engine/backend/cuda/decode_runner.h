@@ -17,11 +17,11 @@
 namespace chorale::cuda {
 
 // A step of all tiles is one graph: embedding, all layers, head and draw, next position. A graph is
-// recorded for a model, a number of tiles (rounded up; the additional tiles are idle) and a number
-// of splits of the context's keys. Keys have several splits, a power of two, only if the tiles are
-// too few for all multiprocessors. A model has about a hundred graphs; the graphs for usual
-// requests are recorded when the model is added. The host is not involved between the steps of a
-// batch.
+// recorded for a model, a number of tiles (rounded up; the additional tiles are idle), a number of
+// splits of the context's keys, and keys with or without weights. Keys have several splits, a power
+// of two, only if the tiles are too few for all multiprocessors. A model has about a hundred
+// graphs; the graphs for usual requests are recorded when the model is added. The host is not
+// involved between the steps of a batch.
 //
 // Thread contract: engine thread only.
 class DecodeRunner {
@@ -51,7 +51,7 @@ class DecodeRunner {
   int64_t UploadTiles(const std::vector<Slice>& slices, int64_t recorded,
                       const DecodeWorkspace& workspace);
   kernels::cuda::Graph* GraphFor(const DeviceModel& model, int64_t tiles, int64_t largest_context,
-                                 const DecodeWorkspace& workspace);
+                                 bool weighted, const DecodeWorkspace& workspace);
   // Launches one step of all tiles.
   void Step(const Forward& forward, const TileSet& set);
 

@@ -28,7 +28,7 @@ DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
       query_rows_(spec_.tile.query_rows->rows()),
       layout_(model_.shape(), query_rows_, spec_.tile.paths, PathBufferLayout::Use::kDecode),
       memory_(device.BufferAt(spec_.buffer)),
-      context_(device.ContextAt(spec_.tile.context->kv)),
+      context_(KeysOf(*spec_.tile.context, model_.shape(), device)),
       values_(query_rows_ * spec_.tile.paths),
       log_densities_(values_.size()) {
   RequireTile(spec_.tile, kTilePaths);
@@ -42,12 +42,12 @@ DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
 }
 
 double DecodeWork::next_flops(int64_t steps) const {
-  return DecodeFlops(model_.config(), paths(), context_rows(), steps_done_, steps);
+  return DecodeFlops(model_.config(), paths(), context().keys(), steps_done_, steps);
 }
 
 double DecodeWork::next_step_flops() const {
   if (done()) return 0;
-  return DecodeStepFlops(model_.config(), paths(), context_rows(), steps_done_);
+  return DecodeStepFlops(model_.config(), paths(), context().keys(), steps_done_);
 }
 
 MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {
@@ -56,7 +56,7 @@ MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {
 }
 
 Tile DecodeWork::NextTile() const {
-  Tile tile = TileOfPaths(layout_, memory_, context_, context_rows(), {0, paths()});
+  Tile tile = TileOfPaths(layout_, memory_, context_, {0, paths()});
   tile.visible_query = static_cast<int32_t>(steps_done_);
   tile.visible_buffer = tile.visible_query;
   tile.append_position = tile.visible_query - 1;

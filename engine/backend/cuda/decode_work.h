@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "base/arena_layout.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/cuda/context_layout.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/mixtures.h"
 #include "engine/backend/cuda/model.h"
@@ -46,7 +47,7 @@ class DecodeWork : public chorale::DecodeWork {
   MixtureSpan mixture(int64_t path, int64_t position) const override;
 
   const DeviceModel& model() const { return model_; }
-  int64_t context_rows() const { return spec_.tile.context->shape.keys(); }
+  const ContextShape& context() const { return spec_.tile.context->shape; }
   int64_t paths() const { return spec_.tile.paths; }
   int64_t steps_left() const { return query_rows_ - steps_done_; }
 
@@ -63,8 +64,8 @@ class DecodeWork : public chorale::DecodeWork {
   const DeviceModel& model_;
   const int64_t query_rows_;  // T
   const PathBufferLayout layout_;
-  char* const memory_;       // range of the buffer pool
-  uint16_t* const context_;  // K and V
+  char* const memory_;  // range of the buffer pool
+  const ContextKeys context_;
   int64_t steps_done_ = 0;
   std::vector<float> values_;          // [T, paths]
   std::vector<double> log_densities_;  // [T, paths]

@@ -49,14 +49,15 @@ int64_t DecodeWorkspace::TileBytes(const DeviceModel& model) {
          OutputsBytes(shape) + model.layer_form().ScratchBytes() + kArrays * kAlignment;
 }
 
-TileSet DecodeWorkspace::Set(int64_t count, int64_t largest_context) const {
+TileSet DecodeWorkspace::Set(int64_t count, int64_t largest_context, bool weighted) const {
   const LaunchTilesLayout layout(count);
   return {.tiles = layout.tiles.At(tiles()),
           .paths = layout.paths.At(tiles()),
           .x = x_.At(memory_.memory),
           .q = q_.At(memory_.memory),
           .count = static_cast<int32_t>(count),
-          .largest_context = largest_context};
+          .largest_context = largest_context,
+          .weighted = weighted};
 }
 
 LaunchWorkspace DecodeWorkspace::scratch() const {

@@ -36,7 +36,7 @@ class DecodeWorkspace {
   static int64_t TileBytes(const DeviceModel& model);
 
   // Returns the tiles of a launch of `count` tiles, at most most_tiles().
-  TileSet Set(int64_t count, int64_t largest_context) const;
+  TileSet Set(int64_t count, int64_t largest_context, bool weighted) const;
 
   int64_t most_tiles() const { return most_tiles_; }
   char* tiles() const { return tiles_.At(memory_.memory); }      // a LaunchTilesLayout

@@ -6,6 +6,7 @@
 
 #include "base/integer_math.h"
 #include "base/require.h"
+#include "engine/backend/cuda/context_layout.h"
 #include "engine/backend/cuda/layer_pass.h"
 #include "engine/backend/flop_model.h"
 #include "kernels/cuda/layout/tile.h"
@@ -66,8 +67,7 @@ void DensityWork::UploadRowTiles(Device& device) {
   std::vector<Tile> tiles;
   std::vector<PathTile> paths;
   for (const PathRange& of_tile : TilesOfPaths(spec_.tile.paths, layout_.tile_paths)) {
-    Tile tile =
-        TileOfPaths(layout_, memory_, device.ContextAt(context.kv), context.shape.keys(), of_tile);
+    Tile tile = TileOfPaths(layout_, memory_, KeysOf(context, model_.shape(), device), of_tile);
     PathTile path = PathTileOf(layout_, memory_, spec_.tile, of_tile);
     path.emitted_densities = layout_.densities.At(memory_) + of_tile.first;
     if (spec_.tile.keep_mixtures) {
@@ -99,7 +99,8 @@ void DensityWork::UploadRowTiles(Device& device) {
           .q = layout_.q.At(memory_),
           .count = static_cast<int32_t>(layout_.row_tiles),
           .largest_context = context.shape.keys(),
-          .whole_paths = layout_.path_positions > 0};
+          .whole_paths = layout_.path_positions > 0,
+          .weighted = context.shape.reduced()};
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
   device.Upload(set_.paths, paths.data(), set_.count * static_cast<int64_t>(sizeof(PathTile)));
 }

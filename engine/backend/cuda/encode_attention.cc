@@ -18,7 +18,7 @@ void AttendToEncoded(int64_t layer, const TileSet& set, const KernelShape& shape
                  .attended = attended,
                  .tile_count = set.count,
                  .shape = shape,
-                 .layer = static_cast<int32_t>(layer),
+                 .layer = set.ContextLayer(layer),
                  .multiprocessors = device.properties().multiprocessors},
                 "attention");
 }

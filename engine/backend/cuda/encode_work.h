@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/cuda/forward.h"
+#include "engine/backend/cuda/encoder_fit.h"
 #include "engine/backend/cuda/launchable.h"
 #include "engine/backend/cuda/model.h"
 #include "engine/backend/cuda/rows_workspace.h"
@@ -30,9 +30,9 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
   void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
 
  private:
-  bool fitted() const { return fit_schedule_.done(); }
-  const LayerSchedule& current_schedule() const { return fitted() ? schedule_ : fit_schedule_; }
-  int64_t RunFitTasks(int64_t max_steps, const Device& device);
+  const LayerSchedule& current_schedule() const {
+    return fit_.done() ? schedule_ : fit_.schedule();
+  }
   void Embed(const TileSet& set, RowRange tiles, const LaunchWorkspace& launch);
 
   const std::shared_ptr<const BackendModel> owner_;
@@ -41,12 +41,10 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
   const ContextShape context_shape_;
   const int64_t rows_;
 
-  FeatureMatrix features_;              // emptied after phase 0
-  std::vector<float> y_;                // emptied after phase 0
-  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
-  std::shared_ptr<const RowEncoderState> encoder_state_;
-  LayerSchedule fit_schedule_;  // of the fit
-  LayerSchedule schedule_;      // of the layers, in tiles
+  FeatureMatrix features_;  // emptied after phase 0
+  std::vector<float> y_;    // emptied after phase 0
+  EncoderFit fit_;
+  LayerSchedule schedule_;  // of the layers, in tiles
   const RowsWorkspaceLayout layout_;
   const TileSet set_;
 };

@@ -41,6 +41,9 @@ class Forward {
   void AttentionAndMlp(int64_t layer, const TileSet& set) const {
     form_.AttentionAndMlp(layer, set, scratch_);
   }
+  void PostAttention(int64_t layer, const TileSet& set, const uint16_t* attended) const {
+    form_.PostAttention(layer, set, attended, scratch_);
+  }
   // Embeds paths and computes all layers. Tiles of whole paths have no other form than
   // LayerForm::AllLayers.
   void AllLayers(const TileSet& set) const {

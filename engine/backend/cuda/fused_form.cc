@@ -97,13 +97,18 @@ void FusedForm::PreAttention(int64_t layer, const TileSet& set,
 // Divides the tiles into parts whose partial results fit into the scratch memory.
 void FusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
                                 const LaunchWorkspace& scratch) const {
-  const bool last = layer + 1 == shape_.layers;
+  const bool last = set.one_layer || layer + 1 == shape_.layers;
   const LayerPart part = last ? LayerPart::kPostAttention : LayerPart::kPostThenPreAttention;
   const int64_t most = scratch.bytes / PartialBytes(shape_);
   for (int64_t first = 0; first < set.count; first += most) {
     const TileSet tiles = set.Part(shape_, first, std::min(most, set.count - first));
     LaunchLayer(part, layer, tiles, Attend(layer, tiles, scratch));
   }
+}
+
+void FusedForm::PostAttention(int64_t layer, const TileSet& set, const uint16_t* attended,
+                              const LaunchWorkspace& /*scratch*/) const {
+  LaunchLayer(LayerPart::kPostAttention, layer, set, {.attended = attended});
 }
 
 FusedForm::Attention FusedForm::Attend(int64_t layer, const TileSet& set,
@@ -115,34 +120,38 @@ FusedForm::Attention FusedForm::Attend(int64_t layer, const TileSet& set,
   }
   const int64_t splits = SplitsOfTile(set.count, set.largest_context, scratch);
   Attention attention;
+  uint16_t* attended = nullptr;
   if (splits > 1) {
     float* const o = reinterpret_cast<float*>(scratch.memory);
     attention = {.split = KvSplit::kSplit,
                  .partial_o = o,
                  .partial_ml = o + splits * set.count * kTileRows * shape_.query_width()};
   } else {
-    attention.attended = reinterpret_cast<uint16_t*>(scratch.memory);
+    attended = reinterpret_cast<uint16_t*>(scratch.memory);
+    attention.attended = attended;
   }
   device_.Launch(kernels::cuda::LaunchAttention,
                  {.tiles = set.tiles,
                   .q = set.q,
                   .partial_o = attention.partial_o,
                   .partial_ml = attention.partial_ml,
-                  .attended = attention.attended,
+                  .attended = attended,
                   .tile_count = set.count,
                   .shape = shape_,
-                  .layer = static_cast<int32_t>(layer),
+                  .layer = set.ContextLayer(layer),
                   .num_splits = static_cast<int32_t>(splits),
                   .split = attention.split,
                   .multiprocessors = device_.properties().multiprocessors,
-                  .use_wgmma = HasWgmmaAttention(shape_, device_)},
+                  .use_wgmma = HasWgmmaAttention(shape_, device_),
+                  .weighted = set.weighted},
                  "attention");
   return attention;
 }
 
 void FusedForm::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
                             const Attention& attention) const {
-  const int64_t kv_layer = part == LayerPart::kPostThenPreAttention ? layer + 1 : layer;
+  // Of pre-attention.
+  const int64_t pre_layer = part == LayerPart::kPostThenPreAttention ? layer + 1 : layer;
   kernels::cuda::LayerParams params = {.tiles = set.tiles,
                                        .x = set.x,
                                        .partial_o = attention.partial_o,
@@ -153,12 +162,12 @@ void FusedForm::LaunchLayer(LayerPart part, int64_t layer, const TileSet& set,
                                        .pre_attention = {},
                                        .tile_count = set.count,
                                        .shape = shape_,
-                                       .kv_layer = static_cast<int32_t>(kv_layer),
+                                       .kv_layer = set.ContextLayer(pre_layer),
                                        .split = attention.split,
                                        .epsilon = config_.layer_norm_eps,
                                        .part = part};
   if (part != LayerPart::kPreAttention) params.post_attention = layers_[layer].post_attention;
-  if (part != LayerPart::kPostAttention) params.pre_attention = layers_[kv_layer].pre_attention;
+  if (part != LayerPart::kPostAttention) params.pre_attention = layers_[pre_layer].pre_attention;
   const kernels::cuda::DeviceProperties& gpu = device_.properties();
   const absl::StatusOr<int> block_rows =
       kernels::cuda::ChooseBlockRows(params, gpu.multiprocessors, gpu.shared_bytes_per_block);
@@ -176,7 +185,8 @@ bool FusedForm::AllLayers(const kernels::cuda::EmbedPathsParams& paths, const Ti
                                         .layers = layers,
                                         .shape = shape_,
                                         .epsilon = config_.layer_norm_eps,
-                                        .whole_paths = set.whole_paths};
+                                        .whole_paths = set.whole_paths,
+                                        .weighted = set.weighted};
   for (int l = 0; l < layers; ++l) {
     const auto& [pre_attention, post_attention] = layers_[l];
     params.weights[l] = {.post_tiles = post_attention.wgmma_column_tiles,

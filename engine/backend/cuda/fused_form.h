@@ -38,6 +38,8 @@ class FusedForm : public LayerForm {
                     const LaunchWorkspace& scratch) const override;
   void AttentionAndMlp(int64_t layer, const TileSet& set,
                        const LaunchWorkspace& scratch) const override;
+  void PostAttention(int64_t layer, const TileSet& set, const uint16_t* attended,
+                     const LaunchWorkspace& scratch) const override;
   bool AllLayers(const kernels::cuda::EmbedPathsParams& paths, const TileSet& set) const override;
   void Head(const TileSet& set, float* mixtures, const LaunchWorkspace& scratch) const override;
 
@@ -47,12 +49,12 @@ class FusedForm : public LayerForm {
     kernels::cuda::KvSplit split = kernels::cuda::KvSplit::kSingle;
     float* partial_o = nullptr;
     float* partial_ml = nullptr;
-    uint16_t* attended = nullptr;
+    const uint16_t* attended = nullptr;
   };
 
   // Keeps its result in `scratch`.
   Attention Attend(int64_t layer, const TileSet& set, const LaunchWorkspace& scratch) const;
-  // `layer` is the layer of PreAttention or AttentionAndMlp.
+  // `layer` is the layer of PreAttention, AttentionAndMlp or PostAttention.
   void LaunchLayer(kernels::cuda::LayerPart part, int64_t layer, const TileSet& set,
                    const Attention& attention) const;
 

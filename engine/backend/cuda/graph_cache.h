@@ -19,7 +19,8 @@ class GraphCache {
   struct Key {
     const DeviceModel* model = nullptr;
     int64_t tiles = 0;
-    int64_t splits = 0;  // splits per tile, see LayerForm::SplitsOfTile
+    int64_t splits = 0;     // splits per tile, see LayerForm::SplitsOfTile
+    bool weighted = false;  // see TileSet
 
     auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): no pointer
   };

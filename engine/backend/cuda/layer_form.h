@@ -40,13 +40,16 @@ class LayerForm {
                                const LaunchWorkspace& scratch) const = 0;
 
   // Computes x = LN1(x + P x) and Q of `layer`, and stores K and V in the context or the buffers.
-  // Called only for layer 0; AttentionAndMlp includes it for later layers.
+  // Called for layer 0, and with TileSet::one_layer for all layers.
   virtual void PreAttention(int64_t layer, const TileSet& set,
                             const LaunchWorkspace& scratch) const = 0;
   // Computes attention, output projection and MLP of `layer`, and then PreAttention(layer + 1),
-  // unless `layer` is the last.
+  // unless `layer` is the last or TileSet::one_layer is true.
   virtual void AttentionAndMlp(int64_t layer, const TileSet& set,
                                const LaunchWorkspace& scratch) const = 0;
+  // Computes output projection and MLP of `layer` from attention, [count, 64, H, Dh] bf16.
+  virtual void PostAttention(int64_t layer, const TileSet& set, const uint16_t* attended,
+                             const LaunchWorkspace& scratch) const = 0;
   // Embeds `paths`, the tiles of a set, and computes all layers in one launch, if there is a kernel
   // that is faster, and returns whether it did. The bits are those of LaunchEmbedPaths,
   // PreAttention(0), and AttentionAndMlp of each layer. Tiles of whole paths are computed by this

@@ -25,16 +25,35 @@ int64_t EncodeChunkTiles(const DeviceModel& model, const Device& device) {
       model.layer_form().most_tiles());
 }
 
-std::vector<Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows) {
-  std::vector<Tile> tiles(CeilDiv(rows, kTileRows));
+std::vector<Tile> TilesOfRows(int64_t rows, const ContextKeys& context) {
+  std::vector<Tile> tiles(CeilDiv(rows, kTileRows), TileOf(context));
   for (size_t i = 0; i < tiles.size(); ++i) {
     const int64_t in_tile =
         std::min<int64_t>(kTileRows, rows - static_cast<int64_t>(i) * kTileRows);
-    tiles[i].context = context;
-    tiles[i].context_rows = static_cast<int32_t>(context_rows);
     tiles[i].groups = static_cast<int32_t>(CeilDiv(in_tile, kernels::cuda::kGroupRows));
   }
   return tiles;
+}
+
+std::vector<Tile> TilesOfContextRows(int64_t rows, const ContextKeys& context, int64_t first) {
+  std::vector<Tile> tiles = TilesOfRows(rows, context);
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const int64_t row = static_cast<int64_t>(i) * kTileRows;
+    tiles[i].groups = kernels::cuda::kTileGroups;  // all groups, to fill the last key block
+    tiles[i].first_row = static_cast<int32_t>(first + row);
+    tiles[i].encode_rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, rows - row));
+  }
+  return tiles;
+}
+
+// Converts the encodings to x in place. The memory of q is not used until then, and holds y.
+void EmbedContextRows(const DeviceModel& model, const ContextRows& rows, const TileSet& set,
+                      const LaunchWorkspace& launch) {
+  const auto count = static_cast<int64_t>(rows.y.size());
+  model.row_encoder().Encode(rows.encoder_state, rows.features, rows.first, count, set.x, launch);
+  float* const y = reinterpret_cast<float*>(set.q);
+  launch.device.Upload(y, rows.y.data(), count * static_cast<int64_t>(sizeof(float)));
+  Forward(model, launch).EmbedRows(set, set.x, count, model.context_offset(), y);
 }
 
 TileSet PartOf(const TileSet& set, const KernelShape& shape, RowRange tiles) {

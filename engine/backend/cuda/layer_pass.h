@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/cuda/context_layout.h"
 #include "engine/backend/cuda/forward.h"
 #include "engine/backend/cuda/model.h"
 #include "engine/backend/layer_schedule.h"
@@ -25,7 +27,22 @@ int64_t ChunkTiles(const DeviceModel& model, const Device& device);
 int64_t EncodeChunkTiles(const DeviceModel& model, const Device& device);
 
 // Returns the tiles of rows that do not belong to paths, and do not attend to each other.
-std::vector<kernels::cuda::Tile> TilesOfRows(int64_t rows, uint16_t* context, int64_t context_rows);
+std::vector<kernels::cuda::Tile> TilesOfRows(int64_t rows, const ContextKeys& context);
+// Returns the tiles of rows that are rows of `context`, which is being encoded, from row `first`
+// on, a multiple of 64.
+std::vector<kernels::cuda::Tile> TilesOfContextRows(int64_t rows, const ContextKeys& context,
+                                                    int64_t first);
+
+// Consecutive rows of a context: rows [first, first + y.size()) of `features`.
+struct ContextRows {
+  const RowEncoderState& encoder_state;
+  const FeatureMatrix& features;
+  int64_t first = 0;
+  absl::Span<const float> y;  // of these rows
+};
+// Encodes and embeds rows of a context as the first rows of `set`. Overwrites q of these rows.
+void EmbedContextRows(const DeviceModel& model, const ContextRows& rows, const TileSet& set,
+                      const LaunchWorkspace& launch);
 
 // Returns the row tiles [tiles.first, tiles.first + tiles.rows) of `set`.
 TileSet PartOf(const TileSet& set, const KernelShape& shape, RowRange tiles);

@@ -60,11 +60,9 @@ int32_t PathPositions(const KernelShape& shape, int64_t query_rows) {
   return static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(std::max(query_rows, kFewest))));
 }
 
-Tile TileOfPaths(const PathBufferLayout& layout, char* memory, uint16_t* context,
-                 int64_t context_rows, PathRange paths) {
-  Tile tile;
-  tile.context = context;
-  tile.context_rows = static_cast<int32_t>(context_rows);
+Tile TileOfPaths(const PathBufferLayout& layout, char* memory, const ContextKeys& context,
+                 PathRange paths) {
+  Tile tile = TileOf(context);
   const int64_t pairs = paths.paths * std::max(layout.path_positions, 1);
   tile.groups = static_cast<int32_t>(CeilDiv(pairs, kernels::cuda::kGroupPaths));
   tile.path_positions = layout.path_positions;

@@ -8,6 +8,7 @@
 
 #include "base/arena_layout.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/cuda/context_layout.h"
 #include "engine/backend/cuda/device/device.h"
 #include "engine/backend/cuda/model.h"
 #include "kernels/cuda/layout/path_tile.h"
@@ -61,10 +62,9 @@ std::vector<PathRange> TilesOfPaths(int64_t paths, int64_t tile_paths);
 int32_t PathPositions(const KernelShape& shape, int64_t query_rows);
 
 // Return the fields of Tile and PathTile that are the same at every position of a tile of paths;
-// `values` is set for position 0. `memory` is the range of the buffer pool, and `context` the K and
-// V of the context. Both are device memory.
-kernels::cuda::Tile TileOfPaths(const PathBufferLayout& layout, char* memory, uint16_t* context,
-                                int64_t context_rows, PathRange paths);
+// `values` is set for position 0. `memory` is the range of the buffer pool, device memory.
+kernels::cuda::Tile TileOfPaths(const PathBufferLayout& layout, char* memory,
+                                const ContextKeys& context, PathRange paths);
 kernels::cuda::PathTile PathTileOf(const PathBufferLayout& layout, char* memory,
                                    const TileSpec& spec, PathRange paths);
 

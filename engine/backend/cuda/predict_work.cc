@@ -5,6 +5,7 @@
 
 #include "base/integer_math.h"
 #include "base/require.h"
+#include "engine/backend/cuda/context_layout.h"
 #include "engine/backend/cuda/layer_pass.h"
 #include "engine/backend/cuda/query_rows_work.h"
 #include "engine/backend/flop_model.h"
@@ -22,14 +23,14 @@ PredictWork::PredictWork(PredictSpec spec, Device& device)
                 CeilDiv(spec_.rows, kTileRows), ChunkTiles(model_, device)),
       layout_(model_.shape(), spec_.rows, RowsWorkspaceLayout::Use::kPredict),
       memory_(device.BufferAt(spec_.buffer)),
-      set_(layout_.Set(memory_, spec_.context->shape.keys())),
+      set_(layout_.Set(memory_, spec_.context->shape.keys(), spec_.context->shape.reduced())),
       mixtures_(spec_.rows, model_.shape().components) {
   Require(spec_.first_row >= 0 && spec_.rows >= 1 &&
               spec_.first_row + spec_.rows <= spec_.query_rows->rows(),
           "the rows to predict are query rows");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
   const std::vector<Tile> tiles =
-      TilesOfRows(spec_.rows, device.ContextAt(spec_.context->kv), spec_.context->shape.keys());
+      TilesOfRows(spec_.rows, KeysOf(*spec_.context, model_.shape(), device));
   device.Upload(set_.tiles, tiles.data(), set_.count * static_cast<int64_t>(sizeof(Tile)));
 }
 

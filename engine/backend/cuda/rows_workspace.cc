@@ -24,13 +24,14 @@ int64_t RowsBytes(const KernelShape& shape, int64_t rows) {
   return ArrayBytes<float>(rows * shape.width);
 }
 
-TileSet RowsWorkspaceLayout::Set(char* memory, int64_t largest_context) const {
+TileSet RowsWorkspaceLayout::Set(char* memory, int64_t largest_context, bool weighted) const {
   return {.tiles = tiles.At(memory),
           .x = x.At(memory),
           .q = q.At(memory),
           .count = static_cast<int32_t>(count),
           .largest_context = largest_context,
-          .encodes = use == Use::kEncode};
+          .encodes = use == Use::kEncode,
+          .weighted = weighted};
 }
 
 }  // namespace chorale::cuda

@@ -17,7 +17,7 @@ struct RowsWorkspaceLayout {
   enum class Use { kEncode, kPredict };
   RowsWorkspaceLayout(const KernelShape& shape, int64_t rows, Use rows_use);
 
-  TileSet Set(char* memory, int64_t largest_context) const;
+  TileSet Set(char* memory, int64_t largest_context, bool weighted) const;
 
   Use use = Use::kEncode;
   int64_t count = 0;                      // tiles

@@ -19,6 +19,13 @@ struct TileSet {
   int64_t largest_context = 0;  // rows
   bool encodes = false;         // true for rows of a context that is being encoded
   bool whole_paths = false;     // true for tiles of whole paths (Tile::path_positions)
+  bool weighted = false;        // true if the keys of a tile's context may have weights
+  // True if the context of the tiles has the keys of a single layer, that which is being computed
+  // (memory_encode_work.h). Such tiles have no buffers.
+  bool one_layer = false;
+
+  // The layer of the tiles' contexts and buffers in which the keys of a layer of the model are.
+  int32_t ContextLayer(int64_t layer) const { return one_layer ? 0 : static_cast<int32_t>(layer); }
 
   TileSet Part(const KernelShape& shape, int64_t first, int64_t part_count) const {
     const int64_t row = first * kernels::cuda::kTileRows;
@@ -29,7 +36,9 @@ struct TileSet {
             .count = static_cast<int32_t>(part_count),
             .largest_context = largest_context,
             .encodes = encodes,
-            .whole_paths = whole_paths};
+            .whole_paths = whole_paths,
+            .weighted = weighted,
+            .one_layer = one_layer};
   }
 };
 

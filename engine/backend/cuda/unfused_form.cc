@@ -91,8 +91,15 @@ void UnfusedForm::AttentionAndMlp(int64_t layer, const TileSet& set,
   const int64_t splits = SplitsOfTile(set.count, set.largest_context, scratch);
   ForParts(set, scratch, [&](const TileSet& part, const Arrays& arrays, int64_t /*first*/) {
     Attend(layer, part, splits, arrays);
-    Mlp(layer, part, arrays);
-    if (layer + 1 < shape_.layers) Project(layer + 1, part, arrays);
+    ProjectAndMlp(layer, part, arrays.attended(), arrays);
+    if (!set.one_layer && layer + 1 < shape_.layers) Project(layer + 1, part, arrays);
+  });
+}
+
+void UnfusedForm::PostAttention(int64_t layer, const TileSet& set, const uint16_t* attended,
+                                const LaunchWorkspace& scratch) const {
+  ForParts(set, scratch, [&](const TileSet& part, const Arrays& arrays, int64_t first) {
+    ProjectAndMlp(layer, part, attended + first * kTileRows * shape_.query_width(), arrays);
   });
 }
 
@@ -113,11 +120,12 @@ void UnfusedForm::Attend(int64_t layer, const TileSet& set, int64_t splits,
                   .attended = split ? nullptr : arrays.attended(),
                   .tile_count = set.count,
                   .shape = shape_,
-                  .layer = static_cast<int32_t>(layer),
+                  .layer = set.ContextLayer(layer),
                   .num_splits = static_cast<int32_t>(splits),
                   .split = split ? KvSplit::kSplit : KvSplit::kSingle,
                   .multiprocessors = device_.properties().multiprocessors,
-                  .use_wgmma = HasWgmmaAttention(shape_, device_)},
+                  .use_wgmma = HasWgmmaAttention(shape_, device_),
+                  .weighted = set.weighted},
                  "attention");
   if (!split) return;
   device_.Launch(kernels::cuda::LaunchCombinePartials,
@@ -130,10 +138,11 @@ void UnfusedForm::Attend(int64_t layer, const TileSet& set, int64_t splits,
                  "combining attention");
 }
 
-void UnfusedForm::Mlp(int64_t layer, const TileSet& set, const Arrays& arrays) const {
+void UnfusedForm::ProjectAndMlp(int64_t layer, const TileSet& set, const uint16_t* attended,
+                                const Arrays& arrays) const {
   const UnfusedLayerWeights& w = weights_.layers[layer];
   const int64_t rows = RowsOf(set);
-  Multiply(gemms_.out, arrays.attended(), w.out, set.x, rows, "the output projection");
+  Multiply(gemms_.out, attended, w.out, set.x, rows, "the output projection");
   Normalize(set, arrays, nullptr, w.gamma[1], w.beta[1]);
   Multiply(gemms_.up, arrays.z(), w.up, arrays.hidden(), rows, "the first GEMM of an MLP");
   device_.Launch(kernels::cuda::LaunchGeluRows,
@@ -155,7 +164,7 @@ void UnfusedForm::Project(int64_t layer, const TileSet& set, const Arrays& array
                   .qkv = set.q,
                   .tile_count = set.count,
                   .shape = shape_,
-                  .kv_layer = static_cast<int32_t>(layer)},
+                  .kv_layer = set.ContextLayer(layer)},
                  "storing K and V");
 }
 

@@ -39,6 +39,8 @@ class UnfusedForm : public LayerForm {
                     const LaunchWorkspace& scratch) const override;
   void AttentionAndMlp(int64_t layer, const TileSet& set,
                        const LaunchWorkspace& scratch) const override;
+  void PostAttention(int64_t layer, const TileSet& set, const uint16_t* attended,
+                     const LaunchWorkspace& scratch) const override;
   bool AllLayers(const kernels::cuda::EmbedPathsParams& /*paths*/,
                  const TileSet& /*set*/) const override {
     return false;
@@ -80,7 +82,9 @@ class UnfusedForm : public LayerForm {
   void ForParts(const TileSet& set, const LaunchWorkspace& scratch, const Part& part) const;
 
   void Attend(int64_t layer, const TileSet& set, int64_t splits, const Arrays& arrays) const;
-  void Mlp(int64_t layer, const TileSet& set, const Arrays& arrays) const;
+  // From `attended`, which may be in `arrays`.
+  void ProjectAndMlp(int64_t layer, const TileSet& set, const uint16_t* attended,
+                     const Arrays& arrays) const;
   void Project(int64_t layer, const TileSet& set, const Arrays& arrays) const;
   void Normalize(const TileSet& set, const Arrays& arrays, const float* bias, const float* gamma,
                  const float* beta) const;

@@ -56,8 +56,7 @@ class Device {
   int64_t context_pool_bytes() const { return contexts_.bytes(); }
   int64_t buffer_pool_bytes() const { return buffers_.bytes(); }
   int64_t encode_pool_bytes() const { return encodes_.bytes(); }
-  // Returns the K and V of a context, bf16.
-  uint16_t* ContextAt(const PoolRange& range) const { return contexts_.At<uint16_t>(range.offset); }
+  char* ContextAt(const PoolRange& range) const { return contexts_.At<char>(range.offset); }
   char* BufferAt(const PoolRange& range) const { return buffers_.At<char>(range.offset); }
   char* EncodeAt(const PoolRange& range) const { return encodes_.At<char>(range.offset); }
   int64_t host_context_pool_bytes() const { return host_contexts_.bytes(); }

@@ -1,0 +1,400 @@
+// Reduced contexts on the GPU backend. Operands are bfloat16, so the heads may choose other keys
+// than in float64. The tests therefore compare with what holds for every choice: kept keys are
+// those of rows, merging keeps sums, and later work agrees in float64 with the keys that are in
+// memory. That each kernel chooses as defined is for the tests of the kernels.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/backend/cuda/context_layout.h"
+#include "engine/backend/cuda/kernel_shape.h"
+#include "engine/backend/flop_model.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/layout/kv_cache.h"
+#include "kernels/cuda/layout/matrix.h"
+#include "kernels/cuda/runtime/runtime.h"
+#include "tests/engine/backend/backend_under_test.h"
+#include "tests/engine/backend/closeness.h"
+#include "tests/engine/backend/model_case.h"
+#include "tests/engine/backend/path_arrays.h"
+#include "tests/engine/backend/reference_forward.h"
+#include "tests/engine/backend/reference_memory.h"
+#include "tests/engine/backend/reference_row_encoder.h"
+
+namespace chorale {
+namespace {
+
+struct Form {
+  std::string name;
+  TestModelOptions model;
+};
+
+std::vector<Form> Forms() {
+  return {
+      {"NarrowHeads", {.d_model = 32, .n_heads = 4, .n_kv_heads = 2, .n_layers = 2, .d_ff = 40}},
+      {"HeadsOf32",
+       {.row_encoder = "cell_attention",
+        .d_model = 64,
+        .n_heads = 2,
+        .n_kv_heads = 2,
+        .n_layers = 2,
+        .d_ff = 40}},
+      {"AllLayersInOneKernel", AllLayersModel(2)},
+      {"Unfused", {.n_layers = 2, .d_ff = 4'160}},
+  };
+}
+
+// K, V and log-weights of one head in one layer, as they are in memory.
+struct HeadKeys {
+  std::vector<std::vector<float>> k, v;  // [keys][Dh]
+  std::vector<float> log_weights;        // natural
+};
+
+// An encoded context in host memory.
+class Encoded {
+ public:
+  Encoded(BackendDriver& driver, const ResidentContext& context)
+      : config_(context.model->config()),
+        shape_(config_, Properties()),
+        layout_(shape_, context.shape),
+        keys_(context.shape.keys()),
+        reduced_(context.shape.reduced()) {
+    const PoolRange host = {.offset = 0, .bytes = context.kv.bytes};
+    const auto save = driver.backend().NewContextCopy(context.kv, host, CopyDirection::kToHost);
+    driver.Run(save.get());
+    const char* const memory = driver.backend().HostContextMemory(host);
+    bytes_.assign(memory, memory + host.bytes);
+  }
+
+  const ModelConfig& config() const { return config_; }
+  const std::string& bytes() const { return bytes_; }
+
+  HeadKeys Head(int64_t layer, int64_t head) {
+    const cuda::LayerKeys of_layer = layout_.Layer(bytes_.data(), layer);
+    HeadKeys result;
+    for (int64_t key = 0; key < keys_; ++key) {
+      using namespace kernels::cuda;  // NOLINT(google-build-using-namespace)
+      const uint16_t* const block =
+          of_layer.kv +
+          ContextKeyBlockAt(0, head, key / kKeyBlockKeys, keys_, shape_.kv_heads, shape_.head_dim);
+      const auto in_block = static_cast<int>(key % kKeyBlockKeys);
+      std::vector<float> k, v;
+      for (int d = 0; d < static_cast<int>(config_.head_dim()); ++d) {
+        k.push_back(FromBf16(block[KeyBlockKeyAt(in_block, d, shape_.head_dim)]));
+        v.push_back(FromBf16(block[KeyBlockValueAt(in_block, d, shape_.head_dim)]));
+      }
+      result.k.push_back(k);
+      result.v.push_back(v);
+      if (!reduced_) continue;
+      result.log_weights.push_back(of_layer.log_weights[head * ContextWeights(keys_) + key] *
+                                   std::log(2.0f));
+    }
+    return result;
+  }
+
+  // All keys for the float64 model.
+  reference::KeyValues Reference() {
+    reference::KeyValues all;
+    for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
+      reference::Rows keys(keys_), values(keys_), log_weights(keys_);
+      for (int64_t head = 0; head < config_.n_kv_heads; ++head) {
+        const HeadKeys of_head = Head(layer, head);
+        for (int64_t key = 0; key < keys_; ++key) {
+          keys[key].insert(keys[key].end(), of_head.k[key].begin(), of_head.k[key].end());
+          values[key].insert(values[key].end(), of_head.v[key].begin(), of_head.v[key].end());
+          log_weights[key].push_back(of_head.log_weights[key]);
+        }
+      }
+      all.keys.push_back(keys);
+      all.values.push_back(values);
+      all.log_weights.push_back(log_weights);
+    }
+    return all;
+  }
+
+ private:
+  static kernels::cuda::DeviceProperties Properties() {
+    kernels::cuda::DeviceProperties properties;
+    kernels::cuda::OpenDevice(&properties);
+    return properties;
+  }
+
+  const ModelConfig config_;
+  const cuda::KernelShape shape_;
+  const cuda::ContextLayout layout_;
+  const int64_t keys_;
+  const bool reduced_;
+  std::string bytes_;
+};
+
+class CudaMemorySetTest : public under_test::BackendTest {
+ protected:
+  static ModelCase Case(const Form& form, int64_t rows, const MemorySet& memory) {
+    return {.options = form.model,
+            .context_rows = rows,
+            .query_rows = 6,
+            .paths = 3,
+            .features = 4,
+            .memory = memory};
+  }
+  static std::string BytesOf(const ModelCase& c, int64_t steps_per_slice,
+                             const under_test::Resources& resources = {}) {
+    BackendDriver driver = under_test::NewDriver(resources);
+    const LoadedCase loaded(c, driver, steps_per_slice);
+    return Encoded(driver, *loaded.context()).bytes();
+  }
+  static double Weight(const HeadKeys& keys) {
+    double sum = 0;
+    for (const float log_weight : keys.log_weights) sum += std::exp(double{log_weight});
+    return sum;
+  }
+  static bool IsNear(const std::vector<float>& a, const std::vector<float>& b, double tolerance) {
+    for (size_t d = 0; d < a.size(); ++d) {
+      if (std::abs(a[d] - b[d]) > tolerance * (1 + std::abs(b[d]))) return false;
+    }
+    return true;
+  }
+  // Merging keeps the sum of weights, sampling does on average, and heavy hitters have weights
+  // of 1.
+  static void ExpectWeights(MemoryPolicy policy, const HeadKeys& keys, double rows) {
+    const double weight = Weight(keys);
+    if (policy == MemoryPolicy::kHeavy) {
+      EXPECT_EQ(weight, static_cast<double>(keys.k.size()));
+    } else {
+      EXPECT_NEAR(weight / rows, 1, policy == MemoryPolicy::kMerge ? 1e-4 : 0.8);
+    }
+  }
+  // The weighted sums of the elements of K, then of V.
+  static std::vector<double> Sums(const HeadKeys& keys) {
+    const size_t width = keys.k[0].size();
+    std::vector<double> sums(2 * width);
+    for (size_t key = 0; key < keys.k.size(); ++key) {
+      const double w = keys.log_weights.empty() ? 1 : std::exp(double{keys.log_weights[key]});
+      for (size_t d = 0; d < width; ++d) {
+        sums[d] += w * keys.k[key][d];
+        sums[width + d] += w * keys.v[key][d];
+      }
+    }
+    return sums;
+  }
+};
+
+// A table of one segment, whose rows attend to all rows: their K and V are those of the whole
+// context. They have its bits in layer 0; later, the order of the rows changes that of sums.
+TEST_F(CudaMemorySetTest, KeptKeysAreThoseOfRows) {
+  for (const Form& form : Forms()) {
+    for (const MemoryPolicy policy : {MemoryPolicy::kHeavy, MemoryPolicy::kSample}) {
+      const int64_t kept = policy == MemoryPolicy::kHeavy ? 64 : 70;
+      SCOPED_TRACE(form.name + ", " + MemoryPolicyName(policy));
+      BackendDriver driver = under_test::NewDriver();
+      const LoadedCase whole(Case(form, 100, {}), driver);
+      const LoadedCase reduced(Case(form, 100, {.rows = kept, .policy = policy}), driver);
+      Encoded rows(driver, *whole.context());
+      Encoded set(driver, *reduced.context());
+      for (int64_t layer = 0; layer < rows.config().n_layers; ++layer) {
+        for (int64_t head = 0; head < rows.config().n_kv_heads; ++head) {
+          const HeadKeys of_rows = rows.Head(layer, head);
+          const HeadKeys of_set = set.Head(layer, head);
+          std::set<size_t> same;  // rows
+          int64_t near = 0;       // keys
+          for (size_t key = 0; key < of_set.k.size(); ++key) {
+            const auto is_row = [&](size_t row, double tolerance) {
+              return IsNear(of_set.k[key], of_rows.k[row], tolerance) &&
+                     IsNear(of_set.v[key], of_rows.v[row], tolerance);
+            };
+            bool is_near = false;
+            for (size_t row = 0; row < of_rows.k.size(); ++row) {
+              if (is_row(row, 0)) same.insert(row);
+              is_near = is_near || is_row(row, 0.02);
+            }
+            near += is_near ? 1 : 0;
+            EXPECT_GE(of_set.log_weights[key], -1e-6);
+          }
+          EXPECT_EQ(near, kept) << layer << " " << head;
+          if (layer == 0) {
+            EXPECT_EQ(same.size(), static_cast<size_t>(kept)) << head;
+          }
+          ExpectWeights(policy, of_set, 100);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaMemorySetTest, MergingKeepsSums) {
+  for (const Form& form : Forms()) {
+    SCOPED_TRACE(form.name);
+    BackendDriver driver = under_test::NewDriver();
+    const LoadedCase whole(Case(form, 200, {}), driver);
+    const LoadedCase reduced(Case(form, 200, {.rows = 70}), driver);
+    Encoded rows(driver, *whole.context());
+    Encoded set(driver, *reduced.context());
+    for (int64_t layer = 0; layer < rows.config().n_layers; ++layer) {
+      for (int64_t head = 0; head < rows.config().n_kv_heads; ++head) {
+        const HeadKeys of_set = set.Head(layer, head);
+        EXPECT_NEAR(Weight(of_set), 200, 1e-3);
+        // Means are rounded to bf16.
+        const std::vector<double> expected = Sums(rows.Head(layer, head));
+        const std::vector<double> actual = Sums(of_set);
+        ExpectClose("sums", absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), 1.0);
+      }
+    }
+  }
+}
+
+// The most important keys are nearly the same as in float64.
+TEST_F(CudaMemorySetTest, HeavyKeysAreMostlyThoseOfFloat64) {
+  for (const Form& form : Forms()) {
+    SCOPED_TRACE(form.name);
+    const ModelCase c = Case(form, 150, {.rows = 64, .policy = MemoryPolicy::kHeavy});
+    const reference::KeyValues expected =
+        reference::EncodeReducedContext(MakeTestModel(c.options), c.XContext(), c.YContext(),
+                                        c.memory, c.seed)
+            .kept;
+    BackendDriver driver = under_test::NewDriver();
+    const LoadedCase loaded(c, driver);
+    Encoded set(driver, *loaded.context());
+    const int64_t width = set.config().head_dim();
+    for (int64_t layer = 0; layer < set.config().n_layers; ++layer) {
+      for (int64_t head = 0; head < set.config().n_kv_heads; ++head) {
+        const HeadKeys actual = set.Head(layer, head);
+        int found = 0;
+        for (const reference::Vector& row : expected.keys[layer]) {
+          found += std::any_of(actual.k.begin(), actual.k.end(), [&](const auto& k) {
+            for (int64_t d = 0; d < width; ++d) {
+              if (std::abs(k[d] - row[head * width + d]) > 0.02 * (1 + std::abs(k[d])))
+                return false;
+            }
+            return true;
+          });
+        }
+        EXPECT_GE(found, 56) << "layer " << layer << ", head " << head;
+      }
+    }
+  }
+}
+
+// Decodes, densities and predictions agree with float64 for the keys in memory. Several segments.
+TEST_F(CudaMemorySetTest, LaterWorkAttendsToTheSet) {
+  for (const Form& form : Forms()) {
+    for (const MemoryPolicy policy : kMemoryPolicies) {
+      // Of two segments only where that is fast.
+      const bool two_segments = form.name == "NarrowHeads" && policy != MemoryPolicy::kHeavy;
+      const int64_t rows = two_segments ? 2'100 : 180;
+      SCOPED_TRACE(form.name + ", " + MemoryPolicyName(policy));
+      const ModelCase c = Case(form, rows, {.rows = 70, .policy = policy});
+      const Model model = MakeTestModel(c.options);
+      const reference::Rows query_rows =
+          reference::EncodeRows(model, c.XContext(), c.YContext(), c.XTarget());
+      BackendDriver driver = under_test::NewDriver();
+      const LoadedCase loaded(c, driver, 1'000);
+      Encoded set(driver, *loaded.context());
+      const reference::KeyValues context = set.Reference();
+      const std::vector<float> values = c.Values();
+      const auto predict = loaded.Predict(0, c.query_rows);
+      const auto density = loaded.Density(values);
+      const auto decode = loaded.DecodeForced();
+      driver.RunAll({predict.get(), density.get(), decode.get()}, 3);
+      const double tolerance = under_test::ToleratedErrors().mixture;
+      const std::vector<reference::Mixture> marginal =
+          reference::Predict(model, context, query_rows);
+      for (int64_t t = 0; t < c.query_rows; ++t) {
+        ExpectMixtureClose("prediction", predict->mixture(t), marginal[t], tolerance);
+      }
+      for (int64_t p = 0; p < c.paths; ++p) {
+        const std::vector<reference::Mixture> joint = reference::TeacherForce(
+            model, context, query_rows, {}, SelectPaths(values, c.paths, p, 1));
+        for (int64_t t = 0; t < c.query_rows; ++t) {
+          ExpectMixtureClose("density", density->mixture(p, t), joint[t], tolerance);
+          ExpectMixtureClose("decode", decode->mixture(p, t), joint[t], tolerance);
+        }
+      }
+      for (int64_t layer = 0; layer < model.config.n_layers; ++layer) {
+        for (int64_t head = 0; head < model.config.n_kv_heads; ++head) {
+          ExpectWeights(policy, set.Head(layer, head), static_cast<double>(rows));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaMemorySetTest, SlicesResourcesAndOtherWorkChangeNothing) {
+  for (const Form& form : Forms()) {
+    for (const MemoryPolicy policy : kMemoryPolicies) {
+      SCOPED_TRACE(form.name + ", " + MemoryPolicyName(policy));
+      const ModelCase c = Case(form, 140, {.rows = 70, .policy = policy});
+      const std::string expected = BytesOf(c, 1 << 20);
+      EXPECT_TRUE(BytesOf(c, 1) == expected);
+      EXPECT_TRUE(BytesOf(c, 7, {.workspace_bytes = 4 << 20}) == expected);
+    }
+  }
+  std::vector<ModelCase> cases;
+  for (const MemoryPolicy policy : kMemoryPolicies) {
+    cases.push_back(Case(Forms()[1], 140, {.rows = 70, .policy = policy}));
+  }
+  cases.push_back(Case(Forms()[1], 100, {}));
+  BackendDriver driver = under_test::NewDriver();
+  std::vector<std::unique_ptr<EncodeWork>> works;
+  std::vector<Work*> all;
+  const auto model = driver.AddModel(MakeTestModel(Forms()[1].model));
+  for (const ModelCase& c : cases) {
+    works.push_back(driver.NewEncode(model, c.XContext(), c.YContext(), c.memory, c.seed));
+    all.push_back(works.back().get());
+  }
+  driver.RunAll(all, 5);
+  for (size_t i = 0; i < works.size(); ++i) {
+    EXPECT_TRUE(Encoded(driver, works[i]->TakeContext()).bytes() == BytesOf(cases[i], 1'000)) << i;
+  }
+}
+
+// A set of as many keys as there are rows, or more, has the bits of no set.
+TEST_F(CudaMemorySetTest, ASetOfAllRowsHasTheBitsOfNoSet) {
+  const std::string expected = BytesOf(Case(Forms()[0], 100, {}), 1'000);
+  for (const int64_t keys : {100, 5'000}) {
+    EXPECT_TRUE(BytesOf(Case(Forms()[0], 100, {.rows = keys}), 1'000) == expected) << keys;
+  }
+}
+
+// Step by step: the sum of the announced costs is the estimate, and steps that were announced to
+// cost the same do.
+TEST_F(CudaMemorySetTest, StepsCostWhatIsEstimated) {
+  for (const MemoryPolicy policy : kMemoryPolicies) {
+    SCOPED_TRACE(MemoryPolicyName(policy));
+    const ModelCase c = Case(Forms()[0], 200, {.rows = 70, .policy = policy});
+    BackendDriver driver = under_test::NewDriver();
+    const auto work = driver.NewEncode(driver.AddModel(MakeTestModel(c.options)), c.XContext(),
+                                       c.YContext(), c.memory, c.seed);
+    const auto step = [&] {
+      const Slice slice[] = {{.work = work.get(), .max_steps = 1}};
+      ASSERT_TRUE(driver.backend().Advance(slice).ok());
+    };
+    step();  // the fit of the row encoder
+    double flops = 0;
+    double announced = 0;
+    int64_t at_this_cost = 0;
+    while (!work->done()) {
+      if (at_this_cost > 0) {
+        EXPECT_LE(work->next_step_flops(), announced * (1 + 1e-9));
+      } else {
+        announced = work->next_step_flops();
+        at_this_cost = work->steps_at_this_cost();
+        ASSERT_GE(at_this_cost, 1);
+      }
+      --at_this_cost;
+      flops += work->next_step_flops();
+      step();
+    }
+    EXPECT_EQ(at_this_cost, 0);
+    EXPECT_EQ(work->steps_at_this_cost(), 0);
+    EXPECT_EQ(work->next_step_flops(), 0);
+    const ContextShape shape = {.rows = 200, .memory = c.memory};
+    EXPECT_NEAR(flops / EncodeFlops(MakeTestModel(c.options).config, shape), 1, 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace chorale
