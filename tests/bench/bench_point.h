@@ -17,8 +17,8 @@ struct BenchPoint {
   std::string name;
   int64_t paths = 0;         // B
   int64_t context_rows = 0;  // Nctx
-  MemorySet memory = {};     // of the CPU backend
-  int64_t query_rows = 32;   // T
+  MemorySet memory = {};
+  int64_t query_rows = 32;  // T
   int64_t d_model = 128;
   int64_t n_heads = 2;
   int64_t n_layers = 12;

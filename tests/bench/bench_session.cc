@@ -30,6 +30,14 @@ void Fail(absl::string_view what) {
   std::exit(1);
 }
 
+MemorySet MemorySetOf(int64_t rows, const std::string& policy) {
+  MemorySet memory = {.rows = rows};
+  if (!MemoryPolicyFromName(policy, &memory.policy)) {
+    Fail(policy + " is not one of merge, heavy and sample");
+  }
+  return memory;
+}
+
 double Microseconds(absl::FunctionRef<void()> body) {
   const auto start = std::chrono::steady_clock::now();
   body();

@@ -5,18 +5,23 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/data/memory_set.h"
 #include "tests/bench/bench_point.h"
 
 namespace chorale {
 
 // Ends the process with status 1. A benchmark that went wrong has no number to give.
 [[noreturn]] void Fail(absl::string_view what);
+
+// The memory set of two flags, `policy` being merge, heavy or sample. Fails if it is another.
+MemorySet MemorySetOf(int64_t rows, const std::string& policy);
 
 double Microseconds(absl::FunctionRef<void()> body);
 double Median(std::vector<double> values);  // of at least one

@@ -26,7 +26,6 @@
 #include "absl/strings/str_split.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/cpu/backend.h"
-#include "engine/data/memory_set.h"
 #include "kernels/cpu/target.h"
 #include "tests/bench/bench_point.h"
 #include "tests/bench/bench_session.h"
@@ -44,21 +43,12 @@ namespace {
 
 constexpr double kTolerance = 1e-3;  // of a log-density, in nats
 
-MemorySet ParseMemorySet() {
-  MemorySet memory = {.rows = absl::GetFlag(FLAGS_memory_rows)};
-  const std::string policy = absl::GetFlag(FLAGS_memory_policy);
-  if (!MemoryPolicyFromName(policy, &memory.policy)) {
-    std::fprintf(stderr, "--memory_policy: '%s' is not merge, heavy or sample\n", policy.c_str());
-    std::exit(2);
-  }
-  return memory;
-}
-
 std::vector<BenchPoint> ParsePoints(const std::string& text) {
   std::vector<BenchPoint> points;
   for (absl::string_view each : absl::StrSplit(text, ';', absl::SkipEmpty())) {
     const std::vector<absl::string_view> numbers = absl::StrSplit(each, ',');
-    BenchPoint point = {.memory = ParseMemorySet()};
+    BenchPoint point = {.memory = MemorySetOf(absl::GetFlag(FLAGS_memory_rows),
+                                              absl::GetFlag(FLAGS_memory_policy))};
     if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &point.paths) ||
         !absl::SimpleAtoi(numbers[1], &point.context_rows)) {
       std::fprintf(stderr, "--points: '%s' is not B,Nctx\n", std::string(each).c_str());

@@ -50,6 +50,10 @@ ABSL_FLAG(
 ABSL_FLAG(int64_t, paths, 0, "Instead of the point's B.");
 ABSL_FLAG(int64_t, context_rows, 0, "Instead of the point's Nctx.");
 ABSL_FLAG(int64_t, query_rows, 0, "Instead of the point's T.");
+ABSL_FLAG(int64_t, memory_rows, 0,
+          "Keys of a memory set; 0: one for each row. Needs --cpu_rows=0, since the CPU backend "
+          "chooses other keys.");
+ABSL_FLAG(std::string, memory_policy, "merge", "merge, heavy or sample.");
 ABSL_FLAG(std::string, model, "", "Folder of a model to use instead of the point's random one.");
 ABSL_FLAG(int, rounds, 5, "Rounds; 0: one for each line of standard input.");
 ABSL_FLAG(int, runs, 3, "Timed runs of a round.");
@@ -84,6 +88,7 @@ BenchPoint PointFromFlags() {
   if (const int64_t rows = absl::GetFlag(FLAGS_context_rows); rows > 0) point->context_rows = rows;
   if (const int64_t query_rows = absl::GetFlag(FLAGS_query_rows); query_rows > 0)
     point->query_rows = query_rows;
+  point->memory = MemorySetOf(absl::GetFlag(FLAGS_memory_rows), absl::GetFlag(FLAGS_memory_policy));
   return *point;
 }
 
@@ -331,6 +336,7 @@ int Main() {
                 {"point", point.name},
                 {"B", point.paths},
                 {"Nctx", point.context_rows},
+                {"memory_rows", point.memory.rows},
                 {"T", point.query_rows},
                 {"D", model.config.d_model},
                 {"H", model.config.n_heads},
