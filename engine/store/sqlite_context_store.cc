@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
@@ -23,9 +22,6 @@ constexpr int64_t kMaxPageSize = 1000;
 
 // The minimum interval between two times at which the log is emptied after deletions.
 constexpr absl::Duration kLogEmptyingPeriod = absl::Milliseconds(500);
-
-constexpr int kAttemptsOnFullDisk = 5;
-constexpr absl::Duration kPauseOnFullDisk = absl::Milliseconds(20);
 
 absl::Status ValidatePut(const ContextRecord& record, absl::string_view dataset) {
   RETURN_IF_ERROR(ValidateName("context_id", record.name));
@@ -305,69 +301,6 @@ absl::StatusOr<std::vector<ContextSummary>> SqliteContextStore::ListNewest(int64
   absl::StatusOr<std::vector<ContextSummary>> contexts = table_->ListNewest(limit);
   if (!contexts.ok()) return ForCaller(contexts.status());
   return contexts;
-}
-
-absl::Status SqliteContextStore::Delete(const std::string& tenant, const std::string& name) {
-  RETURN_IF_ERROR(Health());
-  absl::Status deleted;
-  {
-    MutexLock lock(&mutex_);
-    RETURN_IF_ERROR(CheckOpen());
-    deleted = Remove(tenant, name);
-  }
-  if (!deleted.ok()) return ForCaller(deleted);
-  room_->CheckRoom().IgnoreError();  // allocates the reserve again
-  return Health();
-}
-
-absl::Status SqliteContextStore::Remove(const std::string& tenant, const std::string& name) {
-  absl::StatusOr<ContextRecord> record = table_->Find(tenant, name);
-  if (absl::IsNotFound(record.status())) return NoContext(name);
-  // A record that cannot be read can be deleted nevertheless; the next Open moves its dataset to
-  // `lost`.
-  absl::Status removed = table_->Remove(tenant, name);
-  if (absl::IsResourceExhausted(removed)) removed = RemoveOnFullDisk(tenant, name, removed);
-  RETURN_IF_ERROR(removed);
-  if (record.ok()) RemoveUnneeded({tenant, record->digest});
-  log_emptier_->Ask();
-  return absl::OkStatus();
-}
-
-absl::Status SqliteContextStore::RemoveOnFullDisk(const std::string& tenant,
-                                                  const std::string& name, absl::Status failure) {
-  // Registrations that began before the disk was full may use the released space. They fail soon,
-  // and remove the files that they wrote.
-  for (int attempt = 0; absl::IsResourceExhausted(failure); ++attempt) {
-    if (attempt == kAttemptsOnFullDisk) return failure;
-    if (attempt > 0) absl::SleepFor(kPauseOnFullDisk);
-    room_->Full(failure).IgnoreError();
-    room_->Release();
-    failure = table_->Remove(tenant, name);
-  }
-  // The log has grown into the space of the reserve.
-  if (absl::Status emptied = table_->EmptyLog().status(); !emptied.ok()) {
-    spdlog::warn("the disk is full, and the log of the database cannot be emptied: {}",
-                 emptied.ToString());
-  }
-  return failure;
-}
-
-bool SqliteContextStore::EmptyLog() {
-  MutexLock lock(&mutex_);
-  if (closing_) return true;
-  absl::StatusOr<bool> emptied = table_->EmptyLog();
-  if (absl::IsResourceExhausted(emptied.status())) {
-    // Emptying the log writes to the database. If there is no space for that, the log would keep
-    // what deletions have freed.
-    room_->Full(emptied.status()).IgnoreError();
-    room_->Release();
-    emptied = table_->EmptyLog();
-  }
-  if (emptied.ok()) return *emptied;
-  spdlog::warn(
-      "the log of the database may contain names of deleted contexts until the next deletion: {}",
-      emptied.status().ToString());
-  return true;
 }
 
 void SqliteContextStore::AddPin(const DatasetId& id) { ++pins_[DatasetKey(id.tenant, id.digest)]; }

@@ -99,6 +99,8 @@ class SqliteContextStore : public ContextStore {
   // Repeats a deletion that ended in `failure`, with the reserve released.
   absl::Status RemoveOnFullDisk(const std::string& tenant, const std::string& name,
                                 absl::Status failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Empties the log with the reserve released, and allocates the reserve again.
+  void EmptyLogOnFullDisk() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Converts an error for the caller. Paths in it are logged.
   absl::Status ForCaller(const absl::Status& status);
   // Returns false if the call should be repeated.

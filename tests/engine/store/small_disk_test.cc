@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/error_details.h"
 #include "engine/store/context_files.h"
 #include "engine/store/context_store.h"
@@ -113,6 +115,25 @@ TEST(SmallDiskTest, DeletesWithoutOneByteLeft) {
       if (!(*store)->Delete("t", absl::StrCat("n", i)).ok()) return 5;
     }
     return (*store)->Totals()->contexts == 0 ? 0 : 6;
+  });
+}
+
+// Between two deletions, others take every byte that becomes free, while the log is emptied in the
+// background. The reserve is not among these bytes.
+TEST(SmallDiskTest, KeepsItsReserveBetweenDeletions) {
+  OnSmallDisk([](const std::string& folder) {
+    absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(folder);
+    if (!store.ok()) return 1;
+    int stored = 0;
+    PutUntilFull(**store, &stored).IgnoreError();
+    for (int i = 0; i < 3; ++i) {
+      for (int round = 0; round < 70; ++round) {
+        FillUp(folder + "/other");
+        absl::SleepFor(absl::Milliseconds(10));
+      }
+      if (!(*store)->Delete("t", absl::StrCat("n", i)).ok()) return 2 + i;
+    }
+    return 0;
   });
 }
 
