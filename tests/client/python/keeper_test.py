@@ -15,10 +15,10 @@ from own_server import keeper_of, server_of, start_script, wait_for, wait_for_en
 pytestmark = pytest.mark.usefixtures("bundle")
 
 
-def test_a_folder_that_a_server_of_another_kind_has(
+def test_a_keeper_watches_its_own_users_after_its_folder_was_moved(
     tmp_path: pathlib.Path, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its keeper begins to watch its users when the files of another keeper are in their place."""
+    """It begins to watch them when the files of another keeper are in their place."""
     late, watching = tmp_path / "late_keeper.py", tmp_path / "watching"
     late.write_text(
         "import pathlib, runpy, threading, time\n"
@@ -46,6 +46,31 @@ def test_a_folder_that_a_server_of_another_kind_has(
             file.unlink()
         moved.rmdir()
         (data / "elsewhere").rename(moved)
+
+
+def test_a_keeper_removes_the_state_from_its_own_folder_after_it_was_moved(
+    data: pathlib.Path,
+) -> None:
+    moved = data / "embedded"
+    with serve(data):
+        keeper = keeper_of(data)
+        moved.rename(data / "elsewhere")
+        moved.mkdir(mode=0o700)
+        state = (data / "elsewhere" / "server.json").read_text()
+        (moved / "server.json").write_text(state)
+        os.kill(keeper, signal.SIGTERM)
+        wait_for_end(keeper)
+        assert (moved / "server.json").read_text() == state
+        assert not (data / "elsewhere" / "server.json").exists()
+
+
+def test_a_server_runs_on_without_its_log(data: pathlib.Path) -> None:
+    with serve(data) as server:
+        (data / "embedded" / "server.log").unlink()
+        os.kill(keeper_of(data), signal.SIGCHLD)  # it looks at the size of the log
+        with server.connect() as client:
+            assert len(client.models()) == 1
+        assert server.running
 
 
 def test_a_keeper_killed_before_it_has_bound_the_server_to_itself(

@@ -30,7 +30,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
@@ -42,6 +41,36 @@ STOP_SECONDS = 20.0  # longer than the server's drain timeout
 TAIL_LINES = 20
 
 libc = ctypes.CDLL(None, use_errno=True)
+
+
+class FilesOfFolder:
+    """The files of a folder, also after it was renamed and another one has its name."""
+
+    def __init__(self, path: str):
+        self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def open(self, name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
+
+    def exists(self, name: str) -> bool:
+        return os.access(name, os.F_OK, dir_fd=self._folder, follow_symlinks=False)
+
+    def read(self, name: str) -> str:
+        with open(self.open(name, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def replace(self, name: str, text: str) -> None:
+        new = name + ".new"
+        self.remove(new)
+        with open(
+            self.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8"
+        ) as file:
+            file.write(text)
+        os.rename(new, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._folder)
 
 
 def start_server(command: list[str], log: int) -> subprocess.Popen[bytes]:
@@ -63,10 +92,10 @@ def start_server(command: list[str], log: int) -> subprocess.Popen[bytes]:
     )
 
 
-def wait_until_ready(server: subprocess.Popen[bytes], port_file: Path) -> str | None:
+def wait_until_ready(server: subprocess.Popen[bytes], files: FilesOfFolder) -> str | None:
     """Waits for the file that the server writes when it is ready; returns an error, or None."""
     deadline = time.monotonic() + START_SECONDS
-    while not port_file.exists():
+    while not files.exists("port"):
         if server.poll() is not None:
             return f"it ended with status {server.returncode}"
         if time.monotonic() > deadline:
@@ -129,44 +158,32 @@ def report(message: dict[str, Any]) -> None:
     os.close(nothing)
 
 
-def tail(log: Path) -> str:
-    """Returns the last lines of the log."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(lines[-TAIL_LINES:])
-
-
 def keep(plan: dict[str, Any]) -> None:
     """Runs a server from its start until it is unused, and ends it."""
-    folder = Path(plan["folder"])
-    log, state, port_file = folder / "server.log", folder / "server.json", folder / "port"
     # Opened before a user can learn of the server, and rename or delete the folder.
-    users = os.open(folder / "users", os.O_RDWR | os.O_NOFOLLOW)
+    files = FilesOfFolder(plan["folder"])
+    users = files.open("users", os.O_RDWR)
     # For appending, so that this process can truncate the log while the server writes.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    output = os.open(log, flags, 0o600)
-    server = start_server(plan["command"], output)
+    log = files.open("server.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    server = start_server(plan["command"], log)
     failed: dict[str, Any] | None = None
     try:
-        failure = wait_until_ready(server, port_file)
+        failure = wait_until_ready(server, files)
         if failure is not None:
-            failed = {"error": failure, "log": tail(log)}
+            lines = files.read("server.log").splitlines()
+            failed = {"error": failure, "log": "\n".join(lines[-TAIL_LINES:])}
             return
         address = plan["address"]
         if address.endswith(":0"):
-            address = address[:-1] + port_file.read_text(encoding="ascii").strip()
+            address = address[:-1] + files.read("port").strip()
         running = {**plan["identity"], "address": address, "keeper": os.getpid()}
-        new = state.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
-            json.dump(running, file)
-        new.rename(state)
+        files.replace("server.json", json.dumps(running))
         report(running)
         watch = (users, float(plan["grace"]))
         threading.Thread(target=watch_users, args=watch, daemon=True).start()
-        serve_until_unused(server, output)
+        serve_until_unused(server, log)
     finally:
-        state.unlink(missing_ok=True)
+        files.remove("server.json")
         stop_server(server)
         for path in plan["remove"]:
             shutil.rmtree(path, ignore_errors=True)
