@@ -42,6 +42,14 @@ def measure(trunk: Trunk, kept: Kept, ids: Tensor, asked: Tensor, asked_ids: Ten
     return Scored(k, v, log_w, ids.flatten(0, 1), mass, effect, q, lse, out, asked_ids)
 
 
+def unmeasured(kept: Kept, ids: Tensor) -> Scored:
+    """For policies that need no importance: the keys of one context, without it."""
+    k, v, log_w = (part[:, 0].flatten(0, 1) for part in kept)
+    none = k.new_empty(0)
+    of_rows = ids.flatten(0, 1)
+    return Scored(k, v, log_w, of_rows, none, none, none, none, none, none.long())
+
+
 def encode_after(trunk: Trunk, kept: Kept | None, rows: Tensor, y: Tensor) -> Kept:
     """Keys of a set [L, 1, H, M, ...] and of a chunk of rows [1, n, D] after it."""
     x = trunk.embedder.with_y(rows, y, MARKER_CONTEXT)
@@ -65,7 +73,7 @@ def fill_in_chunks(
     trunk: Trunk,
     rows: Rows,
     order: Tensor,  # [N] in which the rows come
-    asked: Tensor,  # [R] numbers of the rows that are asked
+    asked: Tensor | None,  # [R] numbers of the rows that are asked; None: `policy` needs none
     chunk: int,
     count: int,
     policy: Policy,
@@ -80,7 +88,10 @@ def fill_in_chunks(
         ids = part.expand(layers, heads, -1)
         if chosen is not None:
             ids = torch.cat([chosen.ids.unflatten(0, (layers, heads)), ids], dim=2)
-        scored = measure(trunk, kept, ids, rows.context[0, asked], asked)
+        if asked is None:
+            scored = unmeasured(kept, ids)
+        else:
+            scored = measure(trunk, kept, ids, rows.context[0, asked], asked)
         chosen = policy(scored, min(count, scored.k.shape[1]), random)
     if chosen is None:
         raise ValueError("a context needs at least one row")

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from models.research.evaluate.memory_groups import GROUPINGS, Grouping, flat
+
 FLOOR = 0.1  # share of the probability of being drawn that does not depend on the importance
-SEEDS_AT_ONCE = 8
 RIDGE = 0.01  # of the mean diagonal, where values are fitted
 FIT_STEPS = 50
 
@@ -118,41 +119,23 @@ def sample(s: Scored, count: int, random: torch.Generator, *, by: str, weighted:
     return take(s, index, log_w)
 
 
-def spread_seeds(k: Tensor, w: Tensor, count: int, random: torch.Generator) -> Tensor:
-    """[B, count] distinct keys of k [B, N, d] with weights w [B, N], by k-means++ (Arthur and
-    Vassilvitskii 2007): drawn by the squared distance to the nearest one so far, a few at once."""
-    nearest = torch.ones_like(w)
-    norm, seeds = k.square().sum(dim=-1), []
-    done = 0
-    while done < count:
-        size = min(SEEDS_AT_ONCE, count - done)
-        u = torch.rand(w.shape, generator=random, device=w.device)
-        new = (nearest * w / -u.clamp(1e-12, 1 - 1e-7).log()).topk(size, dim=1).indices
-        at = k.gather(1, new[..., None].expand(-1, -1, k.shape[-1]))
-        square = norm[:, :, None] + norm.gather(1, new)[:, None] - 2 * k @ at.transpose(1, 2)
-        square = square.amin(dim=2).clamp(min=1e-9)
-        nearest = square if done == 0 else torch.minimum(nearest, square)
-        nearest.scatter_(1, new, 0.0)  # never again
-        seeds.append(new)
-        done += size
-    return torch.cat(seeds, dim=1)
-
-
 def merge(
-    s: Scored, count: int, random: torch.Generator, *, weighted: bool, mean_key: bool
+    s: Scored,
+    count: int,
+    random: torch.Generator,
+    *,
+    groups: Grouping = flat,
+    weighted: bool,
+    mean_key: bool,
 ) -> Chosen:
-    """Spread-out keys; each other key joins the nearest. w is the sum of the weights, V their
-    mean, and with `mean_key` K as well."""
+    """Groups of keys around spread-out ones. w is the sum of the weights, V their mean, and with
+    `mean_key` K as well."""
     w = s.log_w.exp()
-    chosen = take(s, spread_seeds(s.k, w, count, random))
-    total, k, v = (torch.zeros_like(part) for part in (chosen.log_w, chosen.k, chosen.v))
-    for b in range(len(w)):  # one at a time: [N, M] distances
-        square = chosen.k[b].square().sum(dim=-1) - 2 * s.k[b] @ chosen.k[b].T
-        home = square.argmin(dim=1)
-        total[b].index_add_(0, home, w[b])
-        k[b].index_add_(0, home, w[b, :, None] * s.k[b])
-        v[b].index_add_(0, home, w[b, :, None] * s.v[b])
-    total = total.clamp(min=1e-9)
+    found = groups(s.k, w, count, random)
+    chosen = take(s, found.centre)
+    wide = found.home[..., None].expand_as(s.k)
+    total = torch.zeros_like(chosen.log_w).scatter_add_(1, found.home, w)
+    k, v = (torch.zeros_like(chosen.k).scatter_add_(1, wide, w[..., None] * part) for part in s[:2])
     log_w = total.log() if weighted else torch.zeros_like(total)
     k = k / total[..., None] if mean_key else chosen.k
     return Chosen(k, v / total[..., None], log_w, chosen.ids)
@@ -196,7 +179,10 @@ POLICIES: dict[str, Policy] = {
     "sample_effect_w": functools.partial(sample, by="effect", weighted=True),
     "merge": functools.partial(merge, weighted=False, mean_key=False),
     "merge_w": MERGE,
-    "merge_mean_w": functools.partial(merge, weighted=True, mean_key=True),
+    **{
+        name: functools.partial(merge, groups=groups, weighted=True, mean_key=True)
+        for name, groups in GROUPINGS.items()
+    },
     "heavy_fit_w": functools.partial(fit, start=HEAVY),
     "merge_fit_w": functools.partial(fit, start=MERGE),
 }

@@ -120,8 +120,27 @@ def of_tables(lines: list[Line], score: str, against: str, n: int, m: int) -> li
     return found
 
 
-def page(lines: list[Line]) -> str:
+def against_one(lines: list[Line], name: str) -> list[str]:
+    """Differences to one method, and what `memory_sets --arms` notes of each arm."""
+    text: list[str] = []
+    for score in ("log_density", "joint", "crps", "sum_crps", "inside"):
+        text += ["", f"## {score}, less that of `{name}`", ""]
+        text += table(differences(lines, score, name))
+    notes = (("within", "{:.4f}"), ("distances", "{:,.0f}"), ("seconds", "{:.2f}"))
+    for score, form in notes:
+        cells = means(lines, score)
+        if cells:
+            text += ["", f"## {score}", "", *table(cells, form, "mean")]
+    for n, m in sorted({(line["n"], line["m"]) for line in lines if 0 < line["m"] < line["n"]}):
+        text += ["", f"## Tables, {n:,} rows, M = {m:,}: log-density less `{name}`", ""]
+        text += of_tables(lines, "log_density", name, n, m)
+    return text
+
+
+def page(lines: list[Line], against: str = "") -> str:
     text = ["## All rows", "", *whole(lines)]
+    if against:
+        text += against_one(lines, against)
     for score, title in (("log_density", "Log-density"), ("joint", "Joint log-density of 16")):
         for against in ("random", "all"):
             text += ["", f"## {title}, less that of `{against}`", ""]
@@ -152,7 +171,9 @@ def main() -> None:
         prog="python3 -m models.research.evaluate.memory_report", description=__doc__
     )
     parser.add_argument("files", nargs="+", type=pathlib.Path, metavar="FILE")
-    print(page(read(parser.parse_args().files)), end="")
+    parser.add_argument("--against", default="", metavar="METHOD", help="tables less this one too")
+    options = parser.parse_args()
+    print(page(read(options.files), options.against), end="")
 
 
 if __name__ == "__main__":

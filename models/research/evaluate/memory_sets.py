@@ -3,12 +3,15 @@
 Of tables with up to 65,536 rows, M rows, or M keys and values per layer and head, stand for the
 whole context. Many methods choose them, and all predict the same held-out rows. The program appends
 a line of JSON per table, size, seed, M and method to a file and omits the questions that the file
-contains already. `memory_report` makes tables of the lines, and `memory.md` describes the results.
+contains already. With --arms, it measures only all rows, random rows, and sets that are filled from
+chunks of given sizes and whose keys are merged in given groupings. `memory_report` makes tables of
+the lines, and `memory.md` describes the results.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import pathlib
 import sys
@@ -22,8 +25,9 @@ from torch import Tensor
 
 from models.research.evaluate import memory_rows, memory_tables
 from models.research.evaluate.memory_chunks import as_kept, fill_in_chunks, measure
+from models.research.evaluate.memory_groups import GROUPINGS, Grouping, Groups, within
 from models.research.evaluate.memory_model import Kept, Reader, Rows, encode, read_rows
-from models.research.evaluate.memory_policies import POLICIES, Chosen, draw
+from models.research.evaluate.memory_policies import POLICIES, Chosen, draw, merge
 from models.research.evaluate.memory_scores import PATHS, BlockScores, Noise, make_noise, score
 from models.research.evaluate.memory_tables import BLOCK, Question
 from models.research.training.model import JointModel
@@ -38,6 +42,7 @@ CHUNK_POLICIES = (
     "heavy_mass_w", "sample_mass_w", "sample_effect_w", "merge_w", "merge_mean_w", "merge_fit_w",
 )  # fmt: skip
 ROWS = ("random", "stratified", "stratified_w", "rows_mass", "rows_mass_w", "rows_sample_w")
+SEGMENT = 2048  # rows of a chunk of the arms that are named without them
 SORTED = "function"  # the table whose chunks come sorted by the first feature as well
 
 
@@ -46,6 +51,32 @@ class Group(NamedTuple):
 
     names: list[str]
     scores: BlockScores
+
+
+class Arm(NamedTuple):
+    """A set that is filled from chunks of so many rows, its keys merged in a grouping."""
+
+    grouping: str
+    chunk: int
+
+    @property
+    def name(self) -> str:
+        return f"chunks{'' if self.chunk == SEGMENT else self.chunk}_{self.grouping}"
+
+
+class Watched:
+    """A grouping that remembers of its last call what it took, in distances between two of its
+    keys, and which share of the variance is left within its groups; means over layers and heads."""
+
+    def __init__(self, grouping: Grouping):
+        self.grouping = grouping
+        self.distances, self.within = 0.0, 0.0
+
+    def __call__(self, k: Tensor, w: Tensor, count: int, random: torch.Generator) -> Groups:
+        groups = self.grouping(k, w, count, random)
+        self.distances = groups.distances.mean().item()
+        self.within = within(k, w, groups).mean().item()
+        return groups
 
 
 class Experiment:
@@ -143,6 +174,33 @@ class Experiment:
         )
         return Group([*names, *ROWS], self.score(both, rows, self.noise))
 
+    def arms(self, count: int, arms: tuple[Arm, ...]) -> tuple[Group, list[dict[str, float]]]:
+        """Random rows that are encoded anew, and the arms, with what each of them took."""
+        first = self.read(self.x[None, :count], self.y[None, :count], self.target_x[None])
+        random_kept, _ = encode(self.trunk, first.context, first.y)
+        order = torch.arange(len(self.y), device=self.device)
+        chosen, notes = [], []
+        for arm in arms:
+            started = time.monotonic()
+            watched = Watched(GROUPINGS[arm.grouping])
+            policy = functools.partial(merge, groups=watched, weighted=True, mean_key=True)
+            found = fill_in_chunks(
+                self.trunk, self.rows, order, None, arm.chunk, count, policy, self.random
+            )
+            chosen.append(found)
+            note = {"distances": watched.distances, "within": watched.within}
+            notes.append({**note, "seconds": time.monotonic() - started})
+        kept = [random_kept, as_kept(chosen, self.layers)]
+        both = Kept(*(torch.cat(pair, dim=1) for pair in zip(*kept, strict=True)))
+        many = len(arms)
+        rows = first._replace(
+            targets=torch.cat([first.targets, self.rows.targets.expand(many, -1, -1, -1)]),
+            mean=torch.cat([first.mean, self.rows.mean.expand(many)]),
+            std=torch.cat([first.std, self.rows.std.expand(many)]),
+        )
+        group = Group(["random", *(arm.name for arm in arms)], self.score(both, rows, self.noise))
+        return group, [{}, *notes]
+
     def local(self, count: int) -> Group:
         """Rows near the query rows of each block, encoded anew for the block."""
         cells, blocks = self.rows.cells[0], len(self.target_y)
@@ -186,9 +244,16 @@ def lines(group: Group, whole: BlockScores, rare: Tensor) -> Iterator[dict[str, 
 
 @torch.inference_mode()
 def run(
-    model: JointModel, name: str, question: Question, seed: int, paths: int, counts: tuple[int, ...]
+    model: JointModel,
+    name: str,
+    question: Question,
+    seed: int,
+    paths: int,
+    counts: tuple[int, ...],
+    arms: tuple[Arm, ...] = (),
 ) -> Iterator[dict[str, Any]]:
-    """The scores of one question, a line for each M and method; M of all rows is N."""
+    """The scores of one question, a line for each M and method, or arm if there are any; M of all
+    rows is N."""
     experiment = Experiment(model, question, seed, paths)
     rare = torch.from_numpy(question.rare).to(experiment.device)
     rows = len(question.y)
@@ -204,6 +269,11 @@ def run(
     for count in counts:
         if count >= rows:
             continue
+        if arms:
+            of_arms, notes = experiment.arms(count, arms)
+            for line, note in zip(lines(of_arms, whole.scores, rare), notes, strict=True):
+                yield {"m": count, **line, **note}
+            continue
         chunk = CHUNKS.get(rows, 0) if count in CHUNK_COUNTS else 0
         for group in (experiment.shared(count, chunk, name), experiment.local(count)):
             for line in lines(group, whole.scores, rare):
@@ -212,6 +282,12 @@ def run(
 
 def numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
+
+
+def arms_of(text: str) -> tuple[Arm, ...]:
+    groupings, chunks = text.split(":")
+    names = groupings.split(",") if groupings else list(GROUPINGS)
+    return tuple(Arm(name, chunk) for name in names for chunk in numbers(chunks))
 
 
 def arguments() -> argparse.Namespace:
@@ -225,6 +301,14 @@ def arguments() -> argparse.Namespace:
     add("--tables", type=lambda text: text.split(","), default=list(memory_tables.NAMES))
     add("--sizes", type=numbers, default=SIZES, help="rows of a context")
     add("--counts", type=numbers, default=COUNTS, help="M")
+    add(
+        "--arms",
+        type=arms_of,
+        default=(),
+        metavar="GROUPINGS:ROWS",
+        help="only these, all and random rows: names of groupings, or none for all of them, and "
+        "rows of a chunk (:512,2048)",
+    )
     add("--seeds", type=numbers, default=tuple(range(10)))
     add("--paths", type=int, default=PATHS, help="sample paths of a block; 0: no sums")
     add("--part", type=numbers, default=(0, 1), help="i,n: every n-th question from the i-th on")
@@ -259,7 +343,9 @@ def main() -> None:
             head = {"table": name, "n": rows, "seed": seed}
             found = [
                 json.dumps({**head, **line}) + "\n"
-                for line in run(model, name, question, seed, options.paths, options.counts)
+                for line in run(
+                    model, name, question, seed, options.paths, options.counts, options.arms
+                )
             ]
             with options.out.open("a") as file:
                 file.write("".join(found))

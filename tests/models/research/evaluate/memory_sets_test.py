@@ -12,6 +12,7 @@ try:
     import torch
 
     from models.research.evaluate import memory_policies as policies
+    from models.research.evaluate import memory_groups as grouping
     from models.research.evaluate import memory_rows, memory_scores, memory_sets
     from models.research.evaluate.memory_chunks import as_kept, encode_after, fill_in_chunks
     from models.research.evaluate.memory_model import Reader, attend, encode
@@ -180,7 +181,7 @@ class SetsTest(unittest.TestCase):
     @torch.inference_mode()
     def test_weights_keep_the_mass(self) -> None:
         scored, random = self.experiment.scored, self.experiment.random
-        for name in ("kv_random_w", "merge_w", "merge_mean_w"):
+        for name in ("kv_random_w", "merge_w", *grouping.GROUPINGS):
             chosen = policies.POLICIES[name](scored, 16, random)
             self.close(chosen.log_w.logsumexp(dim=1).exp(), torch.full((4,), float(ROWS)).double())
         heavy = policies.POLICIES["heavy_mass_w"](scored, 16, random)
@@ -243,10 +244,20 @@ class SetsTest(unittest.TestCase):
         random = torch.Generator().manual_seed(5)
         k = torch.randn(2, 60, 3, generator=random) * 0.01
         k[:, 0] += 100.0
-        seeds = policies.spread_seeds(k, torch.ones(2, 60), 16, random)
+        seeds = grouping.spread_seeds(k, torch.ones(2, 60), 16, random)
         for one in seeds.tolist():
             self.assertEqual(len(set(one)), 16)
             self.assertIn(0, one)
+
+    @torch.inference_mode()
+    def test_a_choice_without_importance_needs_no_measurement(self) -> None:
+        e, policy = self.experiment, policies.POLICIES["halves_w"]
+        found = []
+        for asked in (e.asked, None):
+            order, random = torch.arange(ROWS), torch.Generator().manual_seed(7)
+            found.append(fill_in_chunks(e.trunk, e.rows, order, asked, 16, 10, policy, random))
+        for part, expected in zip(*found, strict=True):
+            torch.testing.assert_close(part, expected, atol=0, rtol=0)
 
     @torch.inference_mode()
     def test_rows_near_and_rows_that_stand_for_all(self) -> None:
@@ -284,6 +295,26 @@ class SetsTest(unittest.TestCase):
         fresh = torch.randn(2000, generator=torch.Generator().manual_seed(9)).double()
         inside = ((low < fresh) & (fresh < high)).double().mean().item()
         self.assertAlmostEqual(inside, 0.9, delta=0.02)
+
+    def test_a_run_of_arms_has_a_line_for_each(self) -> None:
+        asked = memory_tables.question("function", 64, 1)
+        arms = memory_sets.arms_of("merge_mean_w,cells_w:16,2048")
+        lines = list(memory_sets.run(self.model, "function", asked, 0, 3, (16,), arms))
+        expected = ["truth", "all", "random", "chunks16_merge_mean_w", "chunks_merge_mean_w"]
+        expected += ["chunks16_cells_w", "chunks_cells_w"]
+        self.assertEqual([line["method"] for line in lines], expected)
+        for line in lines[3:]:
+            self.assertTrue(0 < line["within"] < 1)
+            self.assertGreater(line["distances"], 0)
+            self.assertTrue(np.isfinite(line["joint"]))
+        every = memory_sets.arms_of(":512")
+        self.assertEqual([arm.grouping for arm in every], list(grouping.GROUPINGS))
+        page = memory_report.page(
+            [{"table": "function", "n": 64, "seed": 1, **line} for line in lines],
+            "chunks_merge_mean_w",
+        )
+        self.assertIn("## joint, less that of `chunks_merge_mean_w`", page)
+        self.assertIn("| `chunks16_cells_w` |", page)
 
     def test_a_run_has_a_line_for_every_way(self) -> None:
         asked = memory_tables.question("rare", 64, 1)
