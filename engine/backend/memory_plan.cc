@@ -19,9 +19,14 @@ constexpr int64_t kPairsOfTask = 1 << 18;
 // Keys that a task stores.
 constexpr int64_t kStoredKeys = 256;
 
+// The rows of a segment are a multiple of it.
+constexpr int64_t kSegmentMultiple = 64;
+
 // Costs of operations other than multiply-adds, as the FLOPs that take as long.
 constexpr double kDrawRowFlops = 500;
 constexpr double kChooseKeyFlops = 1'000;
+constexpr double kDivideKeyFlops = 500;
+constexpr double kDrawKeyFlops = 100;  // of a group of centres
 constexpr double kCopyElementFlops = 4;
 
 // Paths of orders.
@@ -37,7 +42,8 @@ double AttendOnlyFlops(const ModelConfig& config, int64_t keys) {
 MemoryPlan::MemoryPlan(const ModelConfig& config, const ContextShape& shape)
     : config_(config),
       shape_(shape),
-      segment_rows_(std::max(kSegmentRows, shape.memory.rows)),
+      segment_rows_(
+          std::max(kSegmentRows, RoundUp(CeilDiv(shape.memory.rows, 2), kSegmentMultiple))),
       measuring_rows_(
           shape.memory.policy == MemoryPolicy::kMerge ? 0 : std::min(kMeasuringRows, shape.rows)) {
   Require(shape.reduced(), "the context has fewer keys than rows");
@@ -49,12 +55,20 @@ MemorySegment MemoryPlan::Segment(int64_t index) const {
   const int64_t first = index * segment_rows_;
   return {.first = first,
           .rows = std::min(segment_rows_, shape_.rows - first),
-          .set_keys = index == 0 ? 0 : shape_.memory.rows};
+          .set_keys = std::min(first, shape_.memory.rows)};
 }
 
+// The set is full after two segments.
 int64_t MemoryPlan::max_keys() const {
-  const int64_t later = segments() > 1 ? Segment(1).keys() : 0;
-  return std::max(Segment(0).keys(), later);
+  int64_t most = 0;
+  for (int64_t i = 0; i < std::min<int64_t>(segments(), 3); ++i) {
+    most = std::max(most, Segment(i).keys());
+  }
+  return most;
+}
+
+int64_t MemoryPlan::Cells(int64_t keys) const {
+  return std::min(CeilDiv(keys, kCellKeys), shape_.memory.rows);
 }
 
 MemoryPhase MemoryPlan::DrawRowsPhase() const {
@@ -87,6 +101,26 @@ std::vector<MemoryPhase> MemoryPlan::Phases(const MemorySegment& segment) const 
   return phases;
 }
 
+void MemoryPlan::AddCentres(int64_t keys, int64_t layer, std::vector<MemoryPhase>& phases) const {
+  const int64_t cells = Cells(keys);
+  const auto n = static_cast<double>(keys);
+  const int64_t step =
+      std::max<int64_t>(1, kPairsOfStep / keys / kernels::kCentresAtOnce) * kernels::kCentresAtOnce;
+  phases.push_back(
+      {MemoryStage::kSpread, layer, cells, 3 * n * static_cast<double>(config_.kv_width()), step});
+  phases.push_back({MemoryStage::kDivide, layer, config_.n_kv_heads, n * kDivideKeyFlops, 1});
+  // Of a cell of average size.
+  const double cell_keys = n / static_cast<double>(cells);
+  const double centres = static_cast<double>(shape_.memory.rows) / static_cast<double>(cells);
+  const double groups = centres / kernels::kCentresAtOnce + 3;
+  const double pairs = cell_keys * centres;
+  const auto head_dim = static_cast<double>(config_.head_dim());
+  const double flops =
+      cell_keys * (head_dim * kCopyElementFlops + groups * kDrawKeyFlops) + 3 * pairs * head_dim;
+  phases.push_back({MemoryStage::kSpreadCells, layer, cells * config_.n_kv_heads, flops,
+                    std::max<int64_t>(1, static_cast<int64_t>(kPairsOfCellTask / pairs))});
+}
+
 void MemoryPlan::AddChoice(int64_t keys, int64_t layer, std::vector<MemoryPhase>& phases) const {
   const int64_t kept = shape_.memory.rows;
   const auto n = static_cast<double>(keys);
@@ -97,14 +131,12 @@ void MemoryPlan::AddChoice(int64_t keys, int64_t layer, std::vector<MemoryPhase>
         kernels::kPanel, kPairsOfTask / measuring_rows_ / kernels::kPanel * kernels::kPanel);
     phases.push_back({MemoryStage::kImportance, layer, keys, flops, task});
   } else if (keys > kept) {
-    const double flops = 3 * n * static_cast<double>(config_.kv_width());
-    const int64_t step = std::max<int64_t>(1, kPairsOfStep / keys / kernels::kCentresAtOnce) *
-                         kernels::kCentresAtOnce;
-    phases.push_back({MemoryStage::kSpread, layer, kept, flops, step});
+    AddCentres(keys, layer, phases);
   }
   phases.push_back({MemoryStage::kChoose, layer, config_.n_kv_heads, n * kChooseKeyFlops, 1});
-  const double copies = measuring_rows_ > 0 ? 1 : n / static_cast<double>(kept);  // per key
-  phases.push_back({MemoryStage::kStore, layer, kept,
+  const int64_t stored = std::min(keys, kept);
+  const double copies = measuring_rows_ > 0 ? 1 : n / static_cast<double>(stored);  // per key
+  phases.push_back({MemoryStage::kStore, layer, stored,
                     copies * static_cast<double>(2 * config_.kv_width()) * kCopyElementFlops,
                     kStoredKeys});
 }
@@ -116,9 +148,9 @@ double MemoryPlan::flops() const {
     return flops;
   };
   const int64_t last = segments() - 1;
-  double flops = DrawRowsPhase().flops() + of_segment(0);
-  if (last > 1) flops += static_cast<double>(last - 1) * of_segment(1);  // all but the last alike
-  if (last > 0) flops += of_segment(last);
+  double flops = DrawRowsPhase().flops() + of_segment(last);
+  for (int64_t i = 0; i < std::min<int64_t>(last, 2); ++i) flops += of_segment(i);
+  if (last > 2) flops += static_cast<double>(last - 2) * of_segment(2);  // all alike
   return flops;
 }
 

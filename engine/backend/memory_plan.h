@@ -1,9 +1,15 @@
 // The encoding of a reduced context (ContextShape::reduced), divided into segments and phases.
 //
-// The rows are taken in a random order, in segments of max(kSegmentRows, M) rows for a set of M
-// keys. The rows of a segment pass through the layers together. In each layer, they attend to the
-// set so far and to each other, in one softmax; then each K/V head chooses M of these keys, which
-// are the set of the next segment. The set after the last segment is the encoded context.
+// The rows are taken in a random order, in segments of S = max(kSegmentRows, M / 2, rounded up to a
+// multiple of 64) rows for a set of M keys. The rows of a segment pass through the layers together.
+// In each layer, they attend to the set so far and to each other, in one softmax; then each K/V
+// head chooses M of these keys, or keeps all if there are fewer, which are the set of the next
+// segment. The set after the last segment is the encoded context.
+//
+// The policy MERGE chooses centres by k-means++. Of n keys, each head first draws C = ceil(n / 128)
+// coarse centres, and at most M (kernels/ops/spread_keys.h). The keys that join one of them are a
+// cell. The M centres are divided among the cells (engine/backend/host/divide_centres.h), which
+// draw them (kernels/ops/spread_in_cells.h).
 //
 // The policies HEAVY and SAMPLE choose by importance (kernels/ops/key_attention.h). To measure it,
 // R rows of the context pass through the layers as query rows beside each segment, anew each time,
@@ -12,15 +18,17 @@
 // One segment in one layer has these phases. All units of a phase are complete before the next
 // phase begins. Phases in brackets do not occur for all policies, layers or segments.
 //
-//   kLoad         heads    K, V and weights of the set to the workspace
-//   kProject      rows     [embed;] x = LN1(x + P x), K and V of the segment's rows
-//   [kAttend]     rows     attention and feed-forward, except in the last layer
-//   [kMeasure]    rows     measuring rows: [embed;] x = LN1(x + P x), attention, and feed-forward
-//                          except in the last layer
-//   [kImportance] keys     importance of all keys
-//   [kSpread]     centres  MERGE: k-means++, one group of centres after the other in each head
-//   kChoose       heads    the keys that are kept, or merged
-//   kStore        keys     K, V and weights of the new set to the context pool
+//   kLoad          heads    K, V and weights of the set to the workspace
+//   kProject       rows     [embed;] x = LN1(x + P x), K and V of the segment's rows
+//   [kAttend]      rows     attention and feed-forward, except in the last layer
+//   [kMeasure]     rows     measuring rows: [embed;] x = LN1(x + P x), attention, and feed-forward
+//                           except in the last layer
+//   [kImportance]  keys     importance of all keys
+//   [kSpread]      centres  MERGE: coarse centres, one group after the other in each head
+//   [kDivide]      heads    MERGE: the cells, and the number of centres of each
+//   [kSpreadCells] cells    MERGE: the centres, in the cells of all heads
+//   kChoose        heads    the keys that are kept, or merged
+//   kStore         keys     K, V and weights of the new set to the context pool
 #ifndef CHORALE_ENGINE_BACKEND_MEMORY_PLAN_H_
 #define CHORALE_ENGINE_BACKEND_MEMORY_PLAN_H_
 
@@ -40,6 +48,8 @@ enum class MemoryStage {
   kMeasure,
   kImportance,
   kSpread,
+  kDivide,
+  kSpreadCells,
   kChoose,
   kStore,
 };
@@ -50,8 +60,8 @@ struct MemoryPhase {
   int64_t units = 0;      // at least 1
   double unit_flops = 0;  // positive
   // The units of one task that keep it as short as the tasks of other work; for kSpread, of one
-  // step of all heads, a multiple of kernels::kCentresAtOnce. 0 for phases of rows: the backend
-  // decides.
+  // step of all heads, a multiple of kernels::kCentresAtOnce; for kSpreadCells, of cells of the
+  // average size. 0 for phases of rows: the backend decides.
   int64_t task_units = 0;
 
   double flops() const { return static_cast<double>(units) * unit_flops; }
@@ -67,8 +77,11 @@ struct MemorySegment {
 // Immutable.
 class MemoryPlan {
  public:
-  static constexpr int64_t kSegmentRows = 2'048;
+  static constexpr int64_t kSegmentRows = 1'024;
+  static constexpr int64_t kCellKeys = 128;  // of a cell of MERGE, on average
   static constexpr int64_t kMeasuringRows = 1'024;
+  // Pairs of a key and a centre in a task of kSpreadCells.
+  static constexpr int64_t kPairsOfCellTask = 1 << 17;
 
   // REQUIRES: shape.reduced().
   MemoryPlan(const ModelConfig& config, const ContextShape& shape);
@@ -81,11 +94,13 @@ class MemoryPlan {
   MemoryPhase DrawRowsPhase() const;
   double flops() const;  // of everything, without the row encoder
 
-  int64_t max_keys() const;  // the largest MemorySegment::keys()
+  int64_t max_keys() const;           // the largest MemorySegment::keys()
+  int64_t Cells(int64_t keys) const;  // C for so many keys
   int64_t segment_rows() const { return segment_rows_; }
   int64_t measuring_rows() const { return measuring_rows_; }  // R; 0 for MERGE
 
  private:
+  void AddCentres(int64_t keys, int64_t layer, std::vector<MemoryPhase>& phases) const;
   void AddChoice(int64_t keys, int64_t layer, std::vector<MemoryPhase>& phases) const;
 
   ModelConfig config_;

@@ -16,8 +16,9 @@ namespace chorale {
 // How a K/V head chooses `rows` keys from the n keys of a set and a segment. Every key has a
 // weight: the number of rows that it stands for.
 enum class MemoryPolicy {
-  // k-means++ spreads centres over the keys; each other key joins its nearest centre. A kept key
-  // and its value are the weighted means of those that joined; its weight is the sum of theirs.
+  // k-means++ divides the keys into cells, and spreads the centres of a cell over its keys; each
+  // other key joins the nearest centre of its cell. A kept key and its value are the weighted means
+  // of those that joined; its weight is the sum of theirs.
   kMerge = 1,
   // Heavy hitters: the keys whose removal would change the results of a sample of the context's
   // rows, passed as query rows, the most (kernels/ops/key_attention.h). All weights are 1.

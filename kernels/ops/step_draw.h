@@ -12,10 +12,11 @@ namespace chorale::kernels {
 
 // The purpose of a draw. Never renumber the values: the samples of a seed depend on them.
 enum class RandomStream : uint32_t {
-  kSample = 0,  // step t of a sample path
-  kOrder = 1,   // random orders of rows: step is the index of the Fisher-Yates swap
-  kCentre = 2,  // centres of a memory set (spread_keys.h)
-  kKeep = 3,    // keys that a memory set keeps (engine/backend/host/choose_keys.h)
+  kSample = 0,      // step t of a sample path
+  kOrder = 1,       // random orders of rows: step is the index of the Fisher-Yates swap
+  kCentre = 2,      // centres of a memory set (spread_keys.h)
+  kKeep = 3,        // keys that a memory set keeps (engine/backend/host/choose_keys.h)
+  kCellCentre = 4,  // centres of the cells of a memory set (spread_in_cells.h)
 };
 
 struct StepDraw {

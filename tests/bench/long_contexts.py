@@ -2,7 +2,7 @@
 """Contexts of many rows, through the server: all rows, memory sets and local rows side by side.
 
 Usage: tests/bench/long_contexts.py --bundle BUNDLE [--rows N ...] [--tables NAME ...]
-                                    [--all-rows N] [--flags FLAG ...]
+                                    [--all-rows N] [--flag=FLAG ...]
 
 BUNDLE is an unpacked release bundle; the Python client has to be importable. For each table and
 number of rows, prints a line of a Markdown table for each form of the context:
@@ -113,14 +113,14 @@ def main() -> None:
     parser.add_argument('--tables', nargs='+', default=['function'])
     parser.add_argument('--forms', nargs='+', default=list(FORMS))
     parser.add_argument('--all-rows', type=int, default=10_000)
-    parser.add_argument('--flags', nargs='*', default=[])
+    parser.add_argument('--flag', action='append', default=[], help='of the server')
     arguments = parser.parse_args()
     os.environ['CHORALE_SERVER_BUNDLE'] = arguments.bundle
     import chorale_client
 
     print('| table | rows | form | first answer | rows/s | values/s | nat |')
     print('| --- | --- | --- | --- | --- | --- | --- |')
-    with chorale_client.serve(flags=arguments.flags) as server, server.connect() as client:
+    with chorale_client.serve(flags=arguments.flag) as server, server.connect() as client:
         for name in arguments.tables:
             for rows in arguments.rows:
                 for form in arguments.forms:

@@ -41,9 +41,17 @@ LayerSchedule MemoryEncodeWork::ScheduleOf(const MemoryPhase& phase) const {
   if (phase.stage == MemoryStage::kSpread) {
     return LayerSchedule({phase.unit_flops}, phase.units, phase.task_units);
   }
+  if (phase.stage == MemoryStage::kSpreadCells) return ScheduleOfCells(phase);
   const int64_t rows = ChunkRowsFor(plan_.Segment(std::max<int64_t>(segment_, 0)).keys());
   return LayerSchedule({phase.unit_flops}, phase.units,
                        phase.task_units > 0 ? phase.task_units : rows, threads_);
+}
+
+// The cost of the phase is that of cells of the average size. Its rounds share it.
+LayerSchedule MemoryEncodeWork::ScheduleOfCells(const MemoryPhase& phase) const {
+  const auto tasks = std::ssize(cell_tasks_.Round(cell_round_));
+  const double flops = phase.flops() * cell_tasks_.Share(cell_round_);
+  return LayerSchedule({flops / static_cast<double>(tasks)}, tasks, 1, threads_);
 }
 
 int64_t MemoryEncodeWork::BeginBatch(int64_t max_steps, int parallelism) {
@@ -71,6 +79,10 @@ void MemoryEncodeWork::RunTask(int64_t task, Scratch& scratch) {
       return workspace_.MeasureKeys(units);
     case MemoryStage::kSpread:
       return workspace_.SpreadHead(layer, task, units);
+    case MemoryStage::kDivide:
+      return workspace_.DivideHead(units.first);
+    case MemoryStage::kSpreadCells:
+      return workspace_.SpreadCells(layer, cell_tasks_.Round(cell_round_)[units.first]);
     case MemoryStage::kChoose:
       return workspace_.ChooseHead(layer, units.first);
     case MemoryStage::kStore:
@@ -97,6 +109,11 @@ int64_t MemoryEncodeWork::EndBatch() {
 }
 
 void MemoryEncodeWork::NextPhase() {
+  if (phase().stage == MemoryStage::kDivide) {
+    cell_tasks_ = CellTasks(workspace_.cells(), MemoryPlan::kPairsOfCellTask);
+    cell_round_ = 0;
+  }
+  if (phase().stage == MemoryStage::kSpreadCells && ++cell_round_ < cell_tasks_.rounds()) return;
   if (phase().stage == MemoryStage::kMeasure) measuring_rows_embedded_ = true;
   if (++phase_ < phases_.size()) return;
   phase_ = 0;

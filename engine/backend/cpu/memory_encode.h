@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/cpu/cell_tasks.h"
 #include "engine/backend/cpu/context_layout.h"
 #include "engine/backend/cpu/memory_workspace.h"
 #include "engine/backend/cpu/work.h"
@@ -47,6 +48,7 @@ class MemoryEncodeWork : public chorale::EncodeWork, public BatchedWork {
 
   void NextPhase();
   LayerSchedule ScheduleOf(const MemoryPhase& phase) const;
+  LayerSchedule ScheduleOfCells(const MemoryPhase& phase) const;  // of the round
 
   void Project(RowRange rows, Scratch& scratch);
   void Attend(RowRange rows, Scratch& scratch);
@@ -76,7 +78,9 @@ class MemoryEncodeWork : public chorale::EncodeWork, public BatchedWork {
   int64_t segment_ = -1;             // -1: before the first segment
   std::vector<MemoryPhase> phases_;  // of the segment
   size_t phase_ = 0;
-  LayerSchedule schedule_;  // of the fit, then of the phase
+  CellTasks cell_tasks_;    // of kSpreadCells
+  int64_t cell_round_ = 0;  // of cell_tasks_
+  LayerSchedule schedule_;  // of the fit, then of the phase, or of a round of cell_tasks_
 };
 
 }  // namespace chorale::cpu

@@ -9,6 +9,7 @@
 #include "kernels/ops/key_attention.h"
 #include "kernels/ops/merge_keys.h"
 #include "kernels/ops/panel_layout.h"
+#include "kernels/ops/spread_in_cells.h"
 #include "kernels/ops/spread_keys.h"
 
 namespace chorale::cpu {
@@ -29,6 +30,7 @@ T* ValuesOf(const KvView<T>& kv, const KvShape& shape, int64_t head) {
 MemoryWorkspace::MemoryWorkspace(const ModelConfig& config, const ContextShape& shape,
                                  const MemoryPlan& plan, uint64_t seed)
     : config_(config),
+      plan_(plan),
       shape_(LayerKvShape(config)),
       policy_(shape.memory.policy),
       set_keys_(shape.memory.rows),
@@ -49,11 +51,17 @@ MemoryWorkspace::MemoryWorkspace(const ModelConfig& config, const ContextShape& 
     lse_.Reserve(measuring_rows_ * config.n_heads);
     importance_.Reserve(shape_.heads * plan.max_keys());
   } else {
-    padded_keys_ = RoundUp(plan.max_keys(), kernels::kPanel);
-    weight_.Reserve(shape_.heads * padded_keys_);
-    distance_.Reserve(shape_.heads * padded_keys_);
-    nearest_.Reserve(shape_.heads * padded_keys_);
-    centres_.Reserve(shape_.heads * set_keys_);
+    most_cells_ = plan.Cells(plan.max_keys());
+    places_ = RoundUp(plan.max_keys(), kernels::kPanel) + most_cells_ * kernels::kPanel;
+    weight_.Reserve(shape_.heads * places_);
+    distance_.Reserve(shape_.heads * places_);
+    nearest_.Reserve(shape_.heads * places_);
+    centres_.Reserve(shape_.heads * most_cells_);
+    cells_.resize(shape_.heads);
+    cell_panels_.Reserve(shape_.heads * places_ * shape_.head_dim);
+    cell_weight_.Reserve(shape_.heads * places_);
+    cell_distance_.Reserve(shape_.heads * places_);
+    nearest_place_.Reserve(shape_.heads * places_);
   }
 }
 
@@ -121,17 +129,17 @@ void MemoryWorkspace::MeasureKeys(RowRange keys) {
 }
 
 void MemoryWorkspace::SpreadHead(int64_t layer, int64_t head, RowRange centres) {
-  const int64_t at = head * padded_keys_;
+  const int64_t at = head * places_;
   const kernels::SpreadKeysParams params = {
       .keys = KeysOf(kv(), shape_, head),
       .log_weights = LogWeights(head),
       .weight = weight_.data() + at,
       .distance = distance_.data() + at,
       .nearest = nearest_.data() + at,
-      .centres = centres_.data() + head * set_keys_,
+      .centres = centres_.data() + head * most_cells_,
       .n = keys(),
       .head_dim = shape_.head_dim,
-      .centre_count = set_keys_,
+      .centre_count = coarse_centres(),
       .first_centre = centres.first,
       .end_centre = centres.first + centres.rows,
       .seed = seed_,
@@ -140,11 +148,51 @@ void MemoryWorkspace::SpreadHead(int64_t layer, int64_t head, RowRange centres) 
   kernels::SpreadKeys(params);
 }
 
+void MemoryWorkspace::DivideHead(int64_t head) {
+  const auto n = static_cast<size_t>(keys());
+  const int64_t at = head * places_;
+  cells_[head] = DivideIntoCells({nearest_.data() + at, n}, {distance_.data() + at, n},
+                                 {weight_.data() + at, n}, coarse_centres(), set_keys_);
+}
+
+void MemoryWorkspace::SpreadCells(int64_t layer, const CellTask& task) {
+  for (int64_t cell = task.first_cell; cell < task.end_cell; ++cell) SpreadCell(layer, task, cell);
+}
+
+void MemoryWorkspace::SpreadCell(int64_t layer, const CellTask& task, int64_t cell) {
+  const CentreCells& cells = cells_[task.head];
+  const int64_t of_head = task.head * places_;
+  const int64_t first_key = cells.key_begin[cell];
+  const int64_t at = of_head + RoundUp(first_key, kernels::kPanel) + cell * kernels::kPanel;
+  const int64_t count = cells.centres(cell);
+  const kernels::SpreadInCellParams params = {
+      .keys = KeysOf(kv(), shape_, task.head),
+      .weight = weight_.data() + of_head,
+      .n = keys(),
+      .head_dim = shape_.head_dim,
+      .member = cells.member.data() + first_key,
+      .cell_keys = cells.keys(cell),
+      .coarse_centre = centres_.data()[task.head * most_cells_ + cell],
+      .centre_count = count,
+      .first_index = cells.centre_begin[cell],
+      .first_centre = task.first_centre,
+      .end_centre = task.first_centre + std::min(task.most_centres, count - task.first_centre),
+      .cell_panels = cell_panels_.data() + at * shape_.head_dim,
+      .cell_weight = cell_weight_.data() + at,
+      .distance = cell_distance_.data() + at,
+      .nearest_place = nearest_place_.data() + at,
+      .nearest = nearest_.data() + of_head,
+      .seed = seed_,
+      .stream = MemoryStream(config_, segment_index_, layer, task.head)};
+  assert(kernels::ValidateSpreadInCell(params).ok());
+  kernels::SpreadInCell(params);
+}
+
 KeyGroups MemoryWorkspace::Choose(int64_t layer, int64_t head) {
   const auto n = static_cast<size_t>(keys());
   if (!reduces()) return KeepAllKeys(keys());
   if (policy_ == MemoryPolicy::kMerge) {
-    return GroupByCentre({nearest_.data() + head * padded_keys_, n}, set_keys_);
+    return GroupByCentre({nearest_.data() + head * places_, n}, set_keys_);
   }
   const KeysToChooseFrom all = {.importance = {importance_.data() + head * keys(), n},
                                 .log_weights = {LogWeights(head), n},
@@ -155,7 +203,7 @@ KeyGroups MemoryWorkspace::Choose(int64_t layer, int64_t head) {
 
 void MemoryWorkspace::ChooseHead(int64_t layer, int64_t head) {
   kept_[head] = Choose(layer, head);
-  Require(kept_[head].groups() == set_keys_, "a head keeps M keys");
+  Require(kept_[head].groups() == kept_keys(), "a head keeps M keys, or all");
   if (measuring_rows_ > 0) rows_.Keep(layer, head, kept_[head].member);
 }
 
@@ -173,7 +221,7 @@ void MemoryWorkspace::StoreKeys(RowRange keys, const ContextLayer<float>& set) {
                                              .out_log_weights = log_weights,
                                              .n = segment_.keys(),
                                              .head_dim = shape_.head_dim,
-                                             .groups = set_keys_,
+                                             .groups = kept.groups(),
                                              .first_group = keys.first,
                                              .end_group = keys.first + keys.rows};
     assert(kernels::ValidateMergeKeys(params).ok());

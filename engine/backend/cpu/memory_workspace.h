@@ -3,15 +3,18 @@
 #ifndef CHORALE_ENGINE_BACKEND_CPU_MEMORY_WORKSPACE_H_
 #define CHORALE_ENGINE_BACKEND_CPU_MEMORY_WORKSPACE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/backend/cpu/cell_tasks.h"
 #include "engine/backend/cpu/context_layout.h"
 #include "engine/backend/cpu/forward.h"
 #include "engine/backend/host/aligned_buffer.h"
 #include "engine/backend/host/attention_kv.h"
 #include "engine/backend/host/choose_keys.h"
+#include "engine/backend/host/divide_centres.h"
 #include "engine/backend/host/key_rows.h"
 #include "engine/backend/layer_schedule.h"
 #include "engine/backend/memory_plan.h"
@@ -45,8 +48,13 @@ class MemoryWorkspace {
   AttentionResults Measured(int64_t first);
   // kImportance, of the keys of a task.
   void MeasureKeys(RowRange keys);
-  // kSpread: draws the centres of a head.
+  // kSpread: draws coarse centres of a head.
   void SpreadHead(int64_t layer, int64_t head, RowRange centres);
+  // kDivide.
+  void DivideHead(int64_t head);
+  absl::Span<const CentreCells> cells() const { return cells_; }  // [Hkv], after kDivide
+  // kSpreadCells: draws centres in some cells.
+  void SpreadCells(int64_t layer, const CellTask& task);
   // kChoose.
   void ChooseHead(int64_t layer, int64_t head);
   // kStore: keys of the new set, of all heads.
@@ -55,10 +63,14 @@ class MemoryWorkspace {
  private:
   int64_t keys() const { return segment_.keys(); }
   bool reduces() const { return keys() > set_keys_; }  // whether fewer keys are kept
+  int64_t kept_keys() const { return std::min(keys(), set_keys_); }
+  int64_t coarse_centres() const { return plan_.Cells(keys()); }
   float* LogWeights(int64_t head) { return log_weights_.data() + head * keys(); }
   KeyGroups Choose(int64_t layer, int64_t head);
+  void SpreadCell(int64_t layer, const CellTask& task, int64_t cell);
 
   const ModelConfig config_;
+  const MemoryPlan plan_;
   const KvShape shape_;
   const MemoryPolicy policy_;
   const int64_t set_keys_;        // M
@@ -79,12 +91,19 @@ class MemoryWorkspace {
   AlignedBuffer lse_;                // [R, H]
   AlignedArray<double> importance_;  // [Hkv, keys]
 
-  // Without; see kernels::SpreadKeysParams. padded_keys_ are for each head.
-  int64_t padded_keys_ = 0;
-  AlignedArray<double> weight_;    // [Hkv, padded_keys_]
-  AlignedBuffer distance_;         // [Hkv, padded_keys_]
-  AlignedArray<int32_t> nearest_;  // [Hkv, padded_keys_]
-  AlignedArray<int32_t> centres_;  // [Hkv, M]
+  // Without; see kernels::SpreadKeysParams and kernels::SpreadInCellParams. Each cell begins at a
+  // panel of its own, so a head has places_ places for its keys.
+  int64_t most_cells_ = 0;  // C
+  int64_t places_ = 0;
+  AlignedArray<double> weight_;    // [Hkv, places_]
+  AlignedBuffer distance_;         // [Hkv, places_]
+  AlignedArray<int32_t> nearest_;  // [Hkv, places_]
+  AlignedArray<int32_t> centres_;  // [Hkv, C], coarse
+  std::vector<CentreCells> cells_;
+  AlignedBuffer cell_panels_;            // [Hkv, places_, Dh]
+  AlignedArray<double> cell_weight_;     // [Hkv, places_]
+  AlignedBuffer cell_distance_;          // [Hkv, places_]
+  AlignedArray<int32_t> nearest_place_;  // [Hkv, places_]
 };
 
 }  // namespace chorale::cpu

@@ -10,6 +10,7 @@
 #include "engine/data/feature_rows.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/tile.h"
+#include "kernels/ops/spread_keys.h"
 
 namespace chorale::cuda {
 namespace {
@@ -17,10 +18,11 @@ namespace {
 using kernels::cuda::kTileRows;
 
 // What a step computes at most, so that it takes about a millisecond on a large GPU: elements of K
-// that are compared with a query, pairs of a key and a group, and keys of the new set that are
-// stored.
+// that are compared with a query, pairs of a key and a coarse centre, cells of the average size,
+// and keys of the new set that are stored.
 constexpr int64_t kComparedElements = int64_t{1} << 32;
-constexpr int64_t kGroupPairs = int64_t{1} << 27;
+constexpr int64_t kCentrePairs = int64_t{1} << 20;
+constexpr int64_t kCellsOfStep = int64_t{1} << 12;
 constexpr int64_t kStoredKeys = int64_t{1} << 14;
 
 }  // namespace
@@ -51,8 +53,8 @@ ResidentContext MemoryEncodeWork::TakeContext() {
   return {.model = spec_.model, .encoder_state = fit_.state(), .kv = spec_.kv, .shape = shape_};
 }
 
-// Rows are counted in tiles, keys whose importance is measured in key blocks, and what is chosen in
-// keys of the new set. Heads are not divided.
+// Rows are counted in tiles, keys whose importance is measured in key blocks, and cells in those of
+// one head. Heads are not divided.
 LayerSchedule MemoryEncodeWork::ScheduleOf(const MemoryPhase& phase) const {
   const auto divided = [&phase](int64_t units, int64_t step_units) {
     return LayerSchedule({phase.flops() / static_cast<double>(units)}, units,
@@ -67,16 +69,21 @@ LayerSchedule MemoryEncodeWork::ScheduleOf(const MemoryPhase& phase) const {
       return divided(kernels::cuda::ContextKeyBlocks(workspace_.keys().places()),
                      kComparedElements / elements / kernels::cuda::kKeyBlockKeys);
     }
-    case MemoryStage::kSpread:
-      return divided(phase.units, phase.task_units);
-    case MemoryStage::kChoose:
-      if (measures() || !reduces()) return divided(1, 1);
-      return divided(shape_.memory.rows, kGroupPairs / workspace_.keys().keys());
+    case MemoryStage::kSpread: {
+      const int64_t groups = kCentrePairs / workspace_.keys().keys() / kernels::kCentresAtOnce;
+      return divided(phase.units, std::max<int64_t>(groups, 1) * kernels::kCentresAtOnce);
+    }
+    case MemoryStage::kSpreadCells: {
+      const int64_t heads = model_.config().n_kv_heads;
+      return divided(phase.units / heads, kCellsOfStep / heads);
+    }
     case MemoryStage::kStore:
       return divided(phase.units, kStoredKeys);
     case MemoryStage::kDrawRows:
     case MemoryStage::kLoad:
     case MemoryStage::kMeasure:
+    case MemoryStage::kDivide:
+    case MemoryStage::kChoose:
       break;
   }
   return divided(1, 1);
@@ -141,10 +148,13 @@ void MemoryEncodeWork::RunUnits(RowRange units, const LaunchWorkspace& launch) {
     case MemoryStage::kImportance:
       return workspace_.Measure(units);
     case MemoryStage::kSpread:
-      return workspace_.Spread(units, spec_.seed,
-                               MemoryStream(model_.config(), segment_, layer, /*kv_head=*/0));
+      return workspace_.Spread(units, spec_.seed, FirstStream());
+    case MemoryStage::kDivide:
+      return workspace_.Divide();
+    case MemoryStage::kSpreadCells:
+      return workspace_.SpreadCells(units, spec_.seed, FirstStream());
     case MemoryStage::kChoose:
-      return Choose(units);
+      return Choose();
     case MemoryStage::kStore:
       return workspace_.Store(units, SetOfLayer());
   }
@@ -183,14 +193,13 @@ void MemoryEncodeWork::Measure(const LaunchWorkspace& launch) {
   if (!last) forward.PostAttention(phase().layer, set, attended);
 }
 
-void MemoryEncodeWork::Choose(RowRange units) {
+// The groups of merged keys are there already.
+void MemoryEncodeWork::Choose() {
   const int64_t layer = phase().layer;
   if (measures()) {
     workspace_.UploadGroups(reduces() ? choice_->Choose(layer, workspace_.keys(), importance_)
                                       : choice_->KeepAll(layer));
-  } else if (reduces()) {
-    workspace_.Group(units);
-  } else {
+  } else if (!reduces()) {
     const KeyGroups all = KeepAllKeys(workspace_.keys().keys());
     workspace_.UploadGroups(std::vector<KeyGroups>(model_.config().n_kv_heads, all));
   }

@@ -53,7 +53,11 @@ class MemoryEncodeWork : public chorale::EncodeWork, public Launchable {
   void RunUnits(RowRange units, const LaunchWorkspace& launch);
   void Project(RowRange tiles, const LaunchWorkspace& launch);
   void Measure(const LaunchWorkspace& launch);
-  void Choose(RowRange units);
+  void Choose();
+  // Of the choice of the phase's layer, in head 0.
+  uint32_t FirstStream() const {
+    return MemoryStream(model_.config(), segment_, phase().layer, /*kv_head=*/0);
+  }
   LayerKeys SetOfLayer() const { return layout_.Layer(memory_, phase().layer); }
 
   EncodeSpec spec_;  // its features and y are emptied at the end

@@ -10,6 +10,7 @@
 #include "kernels/cuda/memory_set/key_importance.h"
 #include "kernels/cuda/memory_set/measuring_attention.h"
 #include "kernels/cuda/memory_set/merge_keys.h"
+#include "kernels/cuda/memory_set/spread_in_cells.h"
 
 namespace chorale::cuda {
 namespace {
@@ -23,10 +24,13 @@ MemoryKeys KeysOf(const MemorySegment& segment) {
           .segment_rows = static_cast<int32_t>(segment.rows)};
 }
 
-// The largest MemoryKeys::places() of all segments: of the second, or of the only one.
+// The largest MemoryKeys::places() of all segments. The set is full after two segments.
 int64_t MostPlaces(const MemoryPlan& plan) {
-  const int64_t first = KeysOf(plan.Segment(0)).places();
-  return plan.segments() == 1 ? first : std::max<int64_t>(first, KeysOf(plan.Segment(1)).places());
+  int64_t most = 0;
+  for (int64_t i = 0; i < std::min<int64_t>(plan.segments(), 3); ++i) {
+    most = std::max<int64_t>(most, KeysOf(plan.Segment(i)).places());
+  }
+  return most;
 }
 
 }  // namespace
@@ -59,8 +63,14 @@ MemoryWorkspaceLayout::MemoryWorkspaceLayout(const KernelShape& shape, const Con
     weight = arena.Take<double>(heads * keys);
     distance = arena.Take<float>(heads * keys);
     nearest = arena.Take<int32_t>(heads * keys);
-    centres = arena.Take<int32_t>(heads * context.memory.rows);
+    const int64_t cells = plan.Cells(keys);
+    centres = arena.Take<int32_t>(heads * cells);
     candidates = arena.Take<kernels::cuda::SpreadCandidate>(kernels::cuda::SpreadCandidates(heads));
+    cell_member = arena.Take<int32_t>(heads * keys);
+    cell_begin = arena.Take<int32_t>(heads * (cells + 1));
+    centre_begin = arena.Take<int32_t>(heads * (cells + 1));
+    scratch = arena.Take<char>(std::max(kernels::cuda::DivideCentresScratch(keys, cells, heads),
+                                        kernels::cuda::SpreadInCellsScratch(keys, cells, shape)));
   }
   bytes = arena.bytes();
 }
@@ -68,6 +78,7 @@ MemoryWorkspaceLayout::MemoryWorkspaceLayout(const KernelShape& shape, const Con
 MemoryWorkspace::MemoryWorkspace(const KernelShape& shape, const ContextShape& context,
                                  const MemoryPlan& plan, char* memory, Device& device)
     : shape_(shape),
+      plan_(plan),
       set_keys_(context.memory.rows),
       measuring_count_(plan.measuring_rows()),
       layout_(shape, context, plan),
@@ -160,31 +171,59 @@ void MemoryWorkspace::Spread(RowRange centres, uint64_t seed, uint32_t stream) {
                   .nearest = layout_.nearest.At(memory_),
                   .centres = layout_.centres.At(memory_),
                   .candidates = layout_.candidates.At(memory_),
-                  .centre_count = static_cast<int32_t>(set_keys_),
+                  .centre_count = coarse_centres(),
                   .first_centre = static_cast<int32_t>(centres.first),
                   .end_centre = static_cast<int32_t>(centres.first + centres.rows),
                   .seed = seed,
                   .first_stream = stream,
                   .shape = shape_},
-                 "centres of keys");
+                 "coarse centres of keys");
+}
+
+kernels::cuda::CentreCells MemoryWorkspace::Cells() const {
+  return {.keys = {.member = layout_.cell_member.At(memory_),
+                   .group_begin = layout_.cell_begin.At(memory_),
+                   .n = keys_.keys(),
+                   .groups = coarse_centres()},
+          .centre_begin = layout_.centre_begin.At(memory_)};
+}
+
+void MemoryWorkspace::Divide() {
+  device_.Launch(kernels::cuda::LaunchDivideCentres,
+                 {.nearest = layout_.nearest.At(memory_),
+                  .distance = layout_.distance.At(memory_),
+                  .weight = layout_.weight.At(memory_),
+                  .cells = Cells(),
+                  .scratch = layout_.scratch.At(memory_),
+                  .centre_count = static_cast<int32_t>(set_keys_),
+                  .kv_heads = shape_.kv_heads,
+                  .shared_bytes = device_.properties().shared_bytes_per_block},
+                 "cells of keys");
+}
+
+void MemoryWorkspace::SpreadCells(RowRange cells, uint64_t seed, uint32_t stream) {
+  has_new_log_weights_ = false;
+  device_.Launch(kernels::cuda::LaunchSpreadInCells,
+                 {.keys = keys_,
+                  .weight = layout_.weight.At(memory_),
+                  .centres = layout_.centres.At(memory_),
+                  .cells = Cells(),
+                  .groups = Groups(),
+                  .scratch = layout_.scratch.At(memory_),
+                  .first_cell = static_cast<int32_t>(cells.first),
+                  .end_cell = static_cast<int32_t>(cells.first + cells.rows),
+                  .seed = seed,
+                  .first_stream = stream,
+                  .shape = shape_,
+                  .shared_bytes = device_.properties().shared_bytes_per_block},
+                 "centres of cells");
 }
 
 kernels::cuda::KeyGroups MemoryWorkspace::Groups() const {
   return {.member = layout_.member.At(memory_),
           .group_begin = layout_.group_begin.At(memory_),
           .n = keys_.keys(),
-          .groups = static_cast<int32_t>(set_keys_)};
-}
-
-void MemoryWorkspace::Group(RowRange groups) {
-  has_new_log_weights_ = false;
-  device_.Launch(kernels::cuda::LaunchGroupKeys,
-                 {.nearest = layout_.nearest.At(memory_),
-                  .groups = Groups(),
-                  .first_group = static_cast<int32_t>(groups.first),
-                  .end_group = static_cast<int32_t>(groups.first + groups.rows),
-                  .kv_heads = shape_.kv_heads},
-                 "groups of keys");
+          .groups = static_cast<int32_t>(kept_keys())};
 }
 
 void MemoryWorkspace::UploadGroups(absl::Span<const KeyGroups> groups) {
@@ -194,13 +233,13 @@ void MemoryWorkspace::UploadGroups(absl::Span<const KeyGroups> groups) {
   has_new_log_weights_ = !groups[0].log_weights.empty();
   for (int64_t head = 0; head < shape_.kv_heads; ++head) {
     const KeyGroups& of_head = groups[head];
-    Require(of_head.groups() == set_keys_, "a head keeps M keys");
+    Require(of_head.groups() == kept_keys(), "a head keeps M keys, or all");
     upload(layout_.member.At(memory_) + head * keys_.keys(), of_head.member);
-    upload(layout_.group_begin.At(memory_) + head * (set_keys_ + 1), of_head.group_begin);
+    upload(layout_.group_begin.At(memory_) + head * (kept_keys() + 1), of_head.group_begin);
     if (!has_new_log_weights_) continue;
     std::vector<float> log_weights = of_head.log_weights;
     for (float& log_weight : log_weights) log_weight *= std::numbers::log2e_v<float>;
-    upload(layout_.new_log_weights.At(memory_) + head * set_keys_, log_weights);
+    upload(layout_.new_log_weights.At(memory_) + head * kept_keys(), log_weights);
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_MEMORY_WORKSPACE_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_MEMORY_WORKSPACE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -16,7 +17,8 @@
 #include "engine/backend/host/choose_keys.h"
 #include "engine/backend/layer_schedule.h"
 #include "engine/backend/memory_plan.h"
-#include "kernels/cuda/memory_set/group_keys.h"
+#include "kernels/cuda/memory_set/divide_centres.h"
+#include "kernels/cuda/memory_set/key_groups.h"
 #include "kernels/cuda/memory_set/memory_keys.h"
 #include "kernels/cuda/memory_set/spread_keys.h"
 
@@ -45,12 +47,17 @@ struct MemoryWorkspaceLayout {
   ArenaArray<float> lse;              // [R, H]
   ArenaArray<double> importance;      // [Hkv, places]
 
-  // Without; see kernels::cuda::SpreadKeysParams.
+  // Without; see kernels::cuda::SpreadKeysParams, CentreCells, DivideCentresParams and
+  // SpreadInCellsParams.
   ArenaArray<double> weight;
   ArenaArray<float> distance;
   ArenaArray<int32_t> nearest;
-  ArenaArray<int32_t> centres;
+  ArenaArray<int32_t> centres;  // coarse
   ArenaArray<kernels::cuda::SpreadCandidate> candidates;
+  ArenaArray<int32_t> cell_member;
+  ArenaArray<int32_t> cell_begin;
+  ArenaArray<int32_t> centre_begin;
+  ArenaArray<char> scratch;  // of kDivide, then of kSpreadCells
 
   int64_t bytes = 0;
 };
@@ -83,19 +90,26 @@ class MemoryWorkspace {
   // kImportance, of key blocks, and its download to [Hkv, places].
   void Measure(RowRange key_blocks);
   void DownloadImportance(std::vector<double>* importance);
-  // kSpread: `stream` is that of head 0.
+  // kSpread: coarse centres. `stream` is that of head 0.
   void Spread(RowRange centres, uint64_t seed, uint32_t stream);
-  // kChoose: the keys of each centre, for some centres, or groups that were chosen on the host, of
-  // all heads. Either all of these have log-weights, which are natural logarithms, or none has.
-  void Group(RowRange groups);
+  // kDivide, of all heads.
+  void Divide();
+  // kSpreadCells: the groups of the centres of some cells, in all heads.
+  void SpreadCells(RowRange cells, uint64_t seed, uint32_t stream);
+  // kChoose: groups that were chosen on the host, of all heads. Either all of these have
+  // log-weights, which are natural logarithms, or none has.
   void UploadGroups(absl::Span<const KeyGroups> groups);
   // kStore: keys of the new set.
   void Store(RowRange groups, const LayerKeys& set);
 
  private:
+  int64_t kept_keys() const { return std::min<int64_t>(keys_.keys(), set_keys_); }
+  int32_t coarse_centres() const { return static_cast<int32_t>(plan_.Cells(keys_.keys())); }
   kernels::cuda::KeyGroups Groups() const;
+  kernels::cuda::CentreCells Cells() const;
 
   const KernelShape shape_;
+  const MemoryPlan plan_;
   const int64_t set_keys_;         // M
   const int64_t measuring_count_;  // R; 0: no importance
   const MemoryWorkspaceLayout layout_;

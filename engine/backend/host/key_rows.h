@@ -25,9 +25,9 @@ class KeyRows {
   };
   explicit KeyRows(const Sizes& sizes);
 
-  // `set_keys` is M, or 0 for the first segment. `rows` are the segment's rows of the table.
-  // `measuring_index` contains, for each row of the table, its index among the measuring rows, or
-  // -1. Both outlive the segment.
+  // `set_keys` is M, or fewer while the set is not full. `rows` are the segment's rows of the
+  // table. `measuring_index` contains, for each row of the table, its index among the measuring
+  // rows, or -1. Both outlive the segment.
   void BeginSegment(int64_t set_keys, absl::Span<const int32_t> rows,
                     absl::Span<const int32_t> measuring_index);
 
@@ -40,7 +40,7 @@ class KeyRows {
   // After Load of all heads: the key of the row itself, or -1, [R, Hkv].
   absl::Span<const int32_t> hidden_keys() const { return hidden_keys_; }
 
-  // The head's new set has these keys. REQUIRES: there are M.
+  // The head's new set has these keys. REQUIRES: there are at most M.
   void Keep(int64_t layer, int64_t head, absl::Span<const int32_t> kept);
 
  private:

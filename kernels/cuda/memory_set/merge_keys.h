@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/cuda/layout/model_shape.h"
-#include "kernels/cuda/memory_set/group_keys.h"
+#include "kernels/cuda/memory_set/key_groups.h"
 #include "kernels/cuda/memory_set/memory_keys.h"
 #include "kernels/cuda/runtime/stream.h"
 

@@ -1,7 +1,6 @@
 #include <cassert>
 #include <cfloat>
 #include <cmath>
-#include <cstring>
 
 #include "base/arena_layout.h"
 #include "kernels/cuda/layout/fragments.h"
@@ -24,7 +23,7 @@ namespace {
 constexpr int kThreads = kSpreadThreads;
 constexpr int kWarps = kThreads / kWarpSize;
 constexpr int kCentres = static_cast<int>(kCentresAtOnce);
-constexpr double kLeastSquare = 1e-30;
+using Largest = LargestPriorities<kThreads>;
 
 struct SpreadKernelParams {
   SpreadKeysParams spread;
@@ -33,7 +32,7 @@ struct SpreadKernelParams {
 
 // A block's shared memory.
 struct SmemLayout {
-  SmemArray<LargestPriorities::Shared> largest;
+  SmemArray<Largest::Shared> largest;
   SmemArray<float> centres;  // [kCentres, Dh]
   SmemArray<float> maxima;   // [kWarps]
   int32_t bytes = 0;
@@ -42,7 +41,7 @@ struct SmemLayout {
 constexpr SmemLayout SmemLayoutOf(int head_dim) {
   SmemArenaLayout arena(16);
   SmemLayout layout;
-  layout.largest = arena.Take<LargestPriorities::Shared>(1);
+  layout.largest = arena.Take<Largest::Shared>(1);
   layout.centres = arena.Take<float>(kCentres * head_dim);
   layout.maxima = arena.Take<float>(kWarps);
   layout.bytes = arena.bytes();
@@ -70,7 +69,9 @@ class SpreadBlock {
   // Sets the state before the first group: weights relative to the largest, and equal distances.
   __device__ __forceinline__ void Begin() {
     const double largest = LargestLogWeight();
-    for (int key = first_ + ThreadIndex(); key < end_; key += kThreads) {
+    for (int i = 0; i < block_keys_ / kThreads; ++i) {
+      const int key = KeyOf(i);
+      if (key >= end_) break;
       weight_[key] = exp2(static_cast<double>(LogWeight(key)) - largest);
       distance_[key] = 1;
       nearest_[key] = 0;
@@ -81,7 +82,7 @@ class SpreadBlock {
   __device__ __forceinline__ void Draw(int group) {
     const int first_centre = group * kCentres;
     const int count = min(kCentres, p_.centre_count - first_centre);
-    LargestPriorities largest(*smem_.largest.At(shared_));
+    Largest largest(*smem_.largest.At(shared_));
     const auto all = static_cast<int>(SpreadBlocks(n_)) * kCentres;
     SpreadCandidate candidate;
     if (ThreadIndex() < all) {
@@ -100,17 +101,17 @@ class SpreadBlock {
           largest.Get(ThreadIndex()).key;
     }
     __syncthreads();
-    for (int key = first_ + ThreadIndex(); key < end_; key += kThreads) {
-      Approach(key, group, count, largest);
+    for (int i = 0; i < block_keys_ / kThreads; ++i) {
+      if (KeyOf(i) < end_) Approach(KeyOf(i), group, count, largest);
     }
   }
 
   // Selects the block's candidates for a group.
   __device__ __forceinline__ void Select(int group) {
     __syncthreads();  // nobody reads the centres of the group before
-    LargestPriorities largest(*smem_.largest.At(shared_));
-    for (int first = first_; first < first_ + block_keys_; first += kThreads) {
-      const int key = first + ThreadIndex();
+    Largest largest(*smem_.largest.At(shared_));
+    for (int i = 0; i < block_keys_ / kThreads; ++i) {
+      const int key = KeyOf(i);
       SpreadCandidate own;
       if (key < end_) own = {.priority = Priority(key, group), .key = key};
       largest.Offer(own);
@@ -122,6 +123,11 @@ class SpreadBlock {
   }
 
  private:
+  // The thread's i-th key. A warp takes neighbouring keys.
+  __device__ __forceinline__ int KeyOf(int i) const {
+    return first_ + (WarpIndex() * (block_keys_ / kThreads) + i) * kWarpSize + LaneIndex();
+  }
+
   __device__ __forceinline__ float LogWeight(int key) const {
     return LoadCg<float>(p_.keys.log_weights + head_ * ContextWeights(p_.keys.places()) +
                          p_.keys.PlaceOf(key));
@@ -148,8 +154,7 @@ class SpreadBlock {
     return p_.candidates + ((group % 2 * p_.shape.kv_heads + head_) * blocks + block) * kCentres;
   }
 
-  // 0 of a centre, which is not drawn again. Else one more than the bits of the priority, which
-  // have its order: it is not negative.
+  // 0 of a centre, which is not drawn again.
   __device__ __forceinline__ uint64_t Priority(int key, int group) const {
     const auto distance = LoadCg<float>(distance_ + key);
     if (distance < 0) return 0;
@@ -160,18 +165,12 @@ class SpreadBlock {
     const int word = key % 4;
     const uint32_t random =
         word < 2 ? (word == 0 ? words.v[0] : words.v[1]) : (word == 2 ? words.v[2] : words.v[3]);
-    double value =
-        LoadCg<double>(weight_ + key) * fmax(static_cast<double>(distance), kLeastSquare);
-    if (!(value > 0)) value = 0;  // NaN has no order
     const double u = (random + 0.5) * 0x1p-32;
-    const double priority = value / -log1p(-u);
-    uint64_t bits;
-    memcpy(&bits, &priority, sizeof(bits));
-    return bits + 1;
+    return CandidatePriority(LoadCg<double>(weight_ + key), distance, -1 / log1p(-u));
   }
 
   __device__ __forceinline__ void Approach(int key, int group, int count,
-                                           const LargestPriorities& largest) const {
+                                           const Largest& largest) const {
     const int width = p_.shape.head_dim;
     const float* const centres = smem_.centres.At(shared_);
     const int place = p_.keys.PlaceOf(key);

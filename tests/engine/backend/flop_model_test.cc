@@ -12,13 +12,13 @@ TEST(FlopModelTest, TheCostOfAMemorySetIsProportionalToTheFurtherRows) {
   for (const MemoryPolicy policy :
        {MemoryPolicy::kMerge, MemoryPolicy::kHeavy, MemoryPolicy::kSample}) {
     const auto flops = [&](int64_t segments, int64_t keys) {
-      return EncodeFlops(config, {.rows = segments * 2048, .memory = {keys, policy}});
+      return EncodeFlops(config, {.rows = segments * 1024, .memory = {keys, policy}});
     };
     const double further = flops(3, 256) - flops(2, 256);
     EXPECT_GT(further, 0);
     EXPECT_NEAR(flops(21, 256) - flops(1, 256), 20 * further, 1e-6 * further);
     EXPECT_GT(flops(21, 512), flops(21, 256));
-    EXPECT_LT(2 * flops(21, 256), EncodeFlops(config, {.rows = 21 * 2048}));
+    EXPECT_LT(2 * flops(21, 256), EncodeFlops(config, {.rows = 21 * 1024}));
   }
 }
 

@@ -27,9 +27,11 @@ int64_t Count(const std::vector<MemoryPhase>& phases, MemoryStage stage) {
 
 TEST(MemoryPlanTest, SegmentsAreAllRowsInTheirOrder) {
   for (const auto& [rows, keys] : std::vector<std::pair<int64_t, int64_t>>{{65, 64},
-                                                                           {2'048, 64},
-                                                                           {2'049, 64},
+                                                                           {1'024, 64},
+                                                                           {1'025, 64},
+                                                                           {2'050, 2'049},
                                                                            {5'000, 2'047},
+                                                                           {5'000, 1'500},
                                                                            {9'001, 3'000},
                                                                            {1'000'000, 2'048}}) {
     const MemoryPlan plan(Config(), Shape(rows, keys));
@@ -38,12 +40,13 @@ TEST(MemoryPlanTest, SegmentsAreAllRowsInTheirOrder) {
       const MemorySegment segment = plan.Segment(i);
       EXPECT_EQ(segment.first, next);
       EXPECT_GE(segment.rows, 1);
-      EXPECT_LE(segment.rows, std::max<int64_t>(2'048, keys));
-      EXPECT_EQ(segment.set_keys, i == 0 ? 0 : keys);
-      EXPECT_GE(segment.keys(), keys);  // enough for a full set
+      EXPECT_LE(segment.rows, std::max<int64_t>(1'024, keys / 2 + 64));
+      EXPECT_EQ(segment.set_keys, std::min(next, keys));
+      if (i >= 2) EXPECT_EQ(segment.set_keys, keys);  // full after two segments
       EXPECT_LE(segment.keys(), plan.max_keys());
       next += segment.rows;
     }
+    EXPECT_GE(next, keys);  // the last set is full
     EXPECT_EQ(next, rows);
   }
 }
@@ -63,21 +66,41 @@ TEST(MemoryPlanTest, PhasesOfThePolicies) {
   }
   EXPECT_EQ(Count(merging, MemoryStage::kAttend), 2);
   EXPECT_EQ(Count(merging, MemoryStage::kSpread), 3);
+  EXPECT_EQ(Count(merging, MemoryStage::kDivide), 3);
+  EXPECT_EQ(Count(merging, MemoryStage::kSpreadCells), 3);
   EXPECT_EQ(Count(merging, MemoryStage::kMeasure), 0);
   EXPECT_EQ(Count(measuring, MemoryStage::kSpread), 0);
+  EXPECT_EQ(Count(measuring, MemoryStage::kDivide), 0);
+  EXPECT_EQ(Count(measuring, MemoryStage::kSpreadCells), 0);
   EXPECT_EQ(Count(measuring, MemoryStage::kMeasure), 3);
   EXPECT_EQ(Count(measuring, MemoryStage::kImportance), 3);
-  // The first segment fills the set, and nothing is chosen.
+  // The first segment does not fill the set, and nothing is chosen.
   const MemoryPlan full(Config(), Shape(5'000, 3'000, MemoryPolicy::kHeavy));
   EXPECT_EQ(Count(full.Phases(full.Segment(0)), MemoryStage::kMeasure), 0);
+  EXPECT_EQ(full.Phases(full.Segment(0)).back().units, 1'536);  // all are stored
   EXPECT_EQ(Count(full.Phases(full.Segment(1)), MemoryStage::kMeasure), 3);
+  EXPECT_EQ(full.Phases(full.Segment(1)).back().units, 3'000);
+}
+
+TEST(MemoryPlanTest, CellsHave128KeysOnAverage) {
+  const MemoryPlan plan(Config(), Shape(20'000, 2'048));
+  EXPECT_EQ(plan.Cells(3'072), 24);
+  EXPECT_EQ(plan.Cells(2'049), 17);
+  EXPECT_EQ(plan.Cells(127), 1);
+  EXPECT_EQ(plan.Cells(129), 2);
+  EXPECT_EQ(MemoryPlan(Config(), Shape(1'000, 5)).Cells(1'000), 5);  // no more than centres
+  for (const MemoryPhase& phase : plan.Phases(plan.Segment(2))) {
+    if (phase.stage == MemoryStage::kSpread) EXPECT_EQ(phase.units, 24);
+    if (phase.stage == MemoryStage::kDivide) EXPECT_EQ(phase.units, 2);  // heads
+    if (phase.stage == MemoryStage::kSpreadCells) EXPECT_EQ(phase.units, 24 * 2);
+  }
 }
 
 TEST(MemoryPlanTest, FlopsAreThoseOfAllPhases) {
   for (const MemoryPolicy policy :
        {MemoryPolicy::kMerge, MemoryPolicy::kHeavy, MemoryPolicy::kSample}) {
-    for (const int64_t rows : {200, 2'048, 2'100, 4'096, 4'097, 20'000}) {
-      const ContextShape shape = Shape(rows, 128, policy);
+    for (const int64_t rows : {200, 1'024, 1'100, 2'048, 2'049, 3'100, 20'000}) {
+      const ContextShape shape = Shape(rows, rows == 1'100 ? 1'090 : 128, policy);
       const MemoryPlan plan(Config(), shape);
       double flops = plan.DrawRowsPhase().flops();
       for (int64_t i = 0; i < plan.segments(); ++i) {
@@ -126,7 +149,7 @@ TEST(MemoryPlanTest, StoringCostsTheKeysThatAreRead) {
     const MemoryPlan plan(Config(), Shape(5'000, 512, policy));
     return plan.Phases(plan.Segment(1)).back().flops();
   };
-  EXPECT_NEAR(flops(MemoryPolicy::kMerge) / flops(MemoryPolicy::kHeavy), (2'048 + 512) / 512.0,
+  EXPECT_NEAR(flops(MemoryPolicy::kMerge) / flops(MemoryPolicy::kHeavy), (1'024 + 512) / 512.0,
               1e-9);
   EXPECT_EQ(flops(MemoryPolicy::kSample), flops(MemoryPolicy::kHeavy));
 }

@@ -1,35 +1,19 @@
 #include "tests/engine/backend/reference_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
 #include "kernels/ops/random.h"
+#include "tests/engine/backend/reference_choice.h"
 #include "tests/engine/backend/reference_math.h"
 #include "tests/engine/backend/reference_row_encoder.h"
 
 namespace chorale::reference {
 namespace {
 
-// A key of one K/V head.
-struct Key {
-  Vector key;    // [Dh]
-  Vector value;  // [Dh]
-  double log_weight = 0;
-  int32_t row = -1;  // of the table; of a merged key, no row
-  double importance = 0;
-};
-using Keys = std::vector<Key>;
-
 Vector Part(const Vector& all, int64_t begin, int64_t count) {
   return Vector(all.begin() + begin, all.begin() + begin + count);
-}
-
-double Square(const Vector& a, const Vector& b) {
-  double square = 0;
-  for (size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i]) * (a[i] - b[i]);
-  return square;
 }
 
 // The attention of a query of one head to all keys but that of row `hidden`.
@@ -57,133 +41,6 @@ Attended Attend(const Vector& q, const Keys& keys, int32_t hidden) {
   return attended;
 }
 
-// ---- the policies --------------------------------------------------------------------------
-
-// Keys `kept`, in their order.
-Keys InOrder(const Keys& keys, std::vector<size_t> kept) {
-  std::sort(kept.begin(), kept.end());
-  Keys chosen;
-  for (const size_t j : kept) chosen.push_back(keys[j]);
-  return chosen;
-}
-
-// The indices of the keys, the largest value first; of equal values, that of the smaller row.
-std::vector<size_t> Descending(const Keys& keys, const Vector& values) {
-  std::vector<size_t> order(keys.size());
-  for (size_t j = 0; j < order.size(); ++j) order[j] = j;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::pair(-values[a], keys[a].row) < std::pair(-values[b], keys[b].row);
-  });
-  return order;
-}
-
-// The smallest relative difference between numbers by which keys were chosen.
-class SmallestGap {
- public:
-  void Add(double larger, double smaller) {
-    gap_ = std::min(gap_, larger > 0 ? (larger - smaller) / larger : 0.0);
-  }
-  double get() const { return gap_; }
-
- private:
-  double gap_ = 1;
-};
-
-Keys Heaviest(const Keys& keys, size_t count, SmallestGap& gap) {
-  Vector values;
-  for (const Key& key : keys) values.push_back(key.importance);
-  std::vector<size_t> order = Descending(keys, values);
-  gap.Add(values[order[count - 1]], values[order[count]]);
-  order.resize(count);
-  Keys chosen = InOrder(keys, std::move(order));
-  for (Key& key : chosen) key.log_weight = 0;
-  return chosen;
-}
-
-Keys Sampled(Keys keys, size_t count, uint64_t seed, uint64_t path, SmallestGap& gap) {
-  double roots = 0;
-  double weights = 0;
-  for (const Key& key : keys) {
-    roots += std::sqrt(key.importance);
-    weights += std::exp(key.log_weight);
-  }
-  Vector probability, priority;
-  for (size_t j = 0; j < keys.size(); ++j) {
-    probability.push_back(0.9 * std::sqrt(keys[j].importance) / roots +
-                          0.1 * std::exp(keys[j].log_weight) / weights);
-    const auto words = kernels::RandomBlock(seed, path, j, kernels::RandomStream::kKeep);
-    const uint64_t bits = (uint64_t{words[1]} << 32 | words[0]) >> 11;
-    priority.push_back(probability[j] / std::ldexp(static_cast<double>(bits) + 0.5, -53));
-  }
-  std::vector<size_t> order = Descending(keys, priority);
-  const double threshold = priority[order[count]];
-  gap.Add(priority[order[count - 1]], threshold);
-  order.resize(count);
-  for (const size_t j : order) {
-    keys[j].log_weight -= std::log(std::min(1.0, probability[j] / threshold));
-  }
-  return InOrder(keys, std::move(order));
-}
-
-Keys Merged(const Keys& keys, size_t count, uint64_t seed, uint64_t stream, SmallestGap& gap) {
-  std::vector<size_t> centres;
-  Vector nearest(keys.size(), 1.0);  // squared distances; so far all alike
-  while (centres.size() < count) {
-    std::vector<std::pair<double, size_t>> priorities;  // negative, to sort
-    for (size_t j = 0; j < keys.size(); ++j) {
-      if (std::count(centres.begin(), centres.end(), j) > 0) continue;
-      const double word = kernels::RandomBlock(seed, stream << 32 | centres.size() / 8, j / 4,
-                                               kernels::RandomStream::kCentre)[j % 4];
-      const double value = std::exp(keys[j].log_weight) * std::max(nearest[j], 1e-30);
-      priorities.emplace_back(value / std::log(1 - std::ldexp(word + 0.5, -32)), j);
-    }
-    std::sort(priorities.begin(), priorities.end());
-    const size_t drawn = std::min<size_t>(8, count - centres.size());
-    if (centres.empty()) nearest.assign(keys.size(), HUGE_VAL);
-    for (size_t c = 0; c < drawn; ++c) {
-      if (c + 1 < priorities.size()) gap.Add(-priorities[c].first, -priorities[c + 1].first);
-      centres.push_back(priorities[c].second);
-      for (size_t j = 0; j < keys.size(); ++j) {
-        nearest[j] = std::min(nearest[j], Square(keys[j].key, keys[centres.back()].key));
-      }
-    }
-  }
-  Keys merged(count);
-  Vector weights(count);
-  for (size_t j = 0; j < keys.size(); ++j) {
-    size_t home = 0;
-    const auto own = std::find(centres.begin(), centres.end(), j);
-    if (own != centres.end()) {
-      home = own - centres.begin();
-    } else {
-      Vector squares;
-      for (const size_t centre : centres) {
-        squares.push_back(Square(keys[j].key, keys[centre].key));
-        if (squares.back() < squares[home]) home = squares.size() - 1;
-      }
-      for (size_t c = 0; c < count; ++c) {
-        if (c != home) gap.Add(squares[c], squares[home]);
-      }
-    }
-    const double w = std::exp(keys[j].log_weight);
-    merged[home].key.resize(keys[j].key.size());
-    merged[home].value.resize(keys[j].key.size());
-    for (size_t d = 0; d < keys[j].key.size(); ++d) {
-      merged[home].key[d] += w * keys[j].key[d];
-      merged[home].value[d] += w * keys[j].value[d];
-    }
-    weights[home] += w;
-  }
-  for (size_t c = 0; c < count; ++c) {
-    for (double& number : merged[c].key) number /= weights[c];
-    for (double& number : merged[c].value) number /= weights[c];
-    merged[c].log_weight = std::log(weights[c]);
-  }
-  return merged;
-}
-
-// ---- the encoding --------------------------------------------------------------------------
-
 class ReducedEncoding {
  public:
   ReducedEncoding(const Model& model, const FeatureMatrix& x, const std::vector<float>& y,
@@ -205,7 +62,8 @@ class ReducedEncoding {
 
   ReducedContext Run() {
     const auto rows = static_cast<int64_t>(order_.size());
-    const int64_t size = std::max<int64_t>(2'048, memory_.rows);
+    const int64_t half = (memory_.rows + 1) / 2;
+    const int64_t size = std::max<int64_t>(1'024, (half + 63) / 64 * 64);
     for (int64_t first = 0; first < rows; first += size, ++segment_) {
       RunSegment({order_.begin() + first, order_.begin() + std::min(first + size, rows)});
     }
@@ -270,16 +128,7 @@ class ReducedEncoding {
     const auto count = static_cast<size_t>(memory_.rows);
     if (keys.size() <= count) return keys;
     const uint64_t stream = (segment_ * config_.n_layers + layer) * config_.n_kv_heads + head;
-    switch (memory_.policy) {
-      case MemoryPolicy::kMerge:
-        return Merged(keys, count, seed_, stream, gap_);
-      case MemoryPolicy::kHeavy:
-        keys = Heaviest(keys, count, gap_);
-        break;
-      case MemoryPolicy::kSample:
-        keys = Sampled(std::move(keys), count, seed_, stream, gap_);
-        break;
-    }
+    keys = ChooseKeys(keys, count, memory_.policy, seed_, stream, gap_);
     for (Key& key : keys) key.importance = 0;  // measured afresh
     return keys;
   }

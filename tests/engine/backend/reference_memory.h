@@ -1,6 +1,5 @@
 // The encoding of a reduced context in float64, in plain loops that follow the definitions of
-// engine/backend/memory_plan.h, kernels/ops/key_attention.h, kernels/ops/spread_keys.h and
-// engine/backend/host/choose_keys.h, with the same random numbers.
+// engine/backend/memory_plan.h and kernels/ops/key_attention.h, with the same random numbers.
 #ifndef CHORALE_TESTS_ENGINE_BACKEND_REFERENCE_MEMORY_H_
 #define CHORALE_TESTS_ENGINE_BACKEND_REFERENCE_MEMORY_H_
 
@@ -18,8 +17,9 @@ struct ReducedContext {
   // K, V and log-weights of the memory.rows keys of each layer and head, in the order in which the
   // head keeps them.
   KeyValues kept;
-  // The smallest relative difference between two importances, priorities or squared distances by
-  // which a head chose. A computation with much smaller relative errors makes the same choices.
+  // The smallest relative difference between two importances, priorities, squared distances or
+  // shares by which a head chose. A computation with much smaller relative errors makes the same
+  // choices.
   double smallest_gap = 0;
 };
 

@@ -23,15 +23,15 @@ TEST(ContextBytesTest, AnEncodingHoldsTheTokensOfAllRows) {
 TEST(ContextBytesTest, AnEncodingOfAMemorySetHoldsASegment) {
   EXPECT_EQ(TokensOf({.rows = 100, .memory = {.rows = 64}}), 100 + 2 * 100)
       << "rows and keys of the only segment";
-  EXPECT_EQ(TokensOf({.rows = 100'000, .memory = {.rows = 64}}), 2048 + 2 * (64 + 2048));
-  EXPECT_EQ(TokensOf({.rows = 100'000, .memory = {.rows = 3000}}), 3000 + 2 * (3000 + 3000));
+  EXPECT_EQ(TokensOf({.rows = 100'000, .memory = {.rows = 64}}), 1024 + 2 * (64 + 1024));
+  EXPECT_EQ(TokensOf({.rows = 100'000, .memory = {.rows = 3000}}), 1536 + 2 * (3000 + 1536));
 }
 
 TEST(ContextBytesTest, AnEncodingHoldsMeasuringRows) {
   for (const MemoryPolicy policy : {MemoryPolicy::kHeavy, MemoryPolicy::kSample}) {
     EXPECT_EQ(TokensOf({.rows = 100, .memory = {64, policy}}), 100 + 4 * 100 + 2 * 100);
     EXPECT_EQ(TokensOf({.rows = 100'000, .memory = {64, policy}}),
-              2048 + 4 * 1024 + 2 * (64 + 2048));
+              1024 + 4 * 1024 + 2 * (64 + 1024));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/ops/merge_keys.h"
 #include "kernels/ops/mixture_head.h"
 #include "kernels/ops/shared_context_attention.h"
+#include "kernels/ops/spread_in_cells.h"
 #include "kernels/ops/spread_keys.h"
 
 namespace chorale::kernels {
@@ -233,6 +234,40 @@ TEST(ValidateSpreadKeysTest, NamesFieldAndLimit) {
   EXPECT_THAT(ValidateSpreadKeys(p), IsInvalid("end_centre is 12, must be a multiple of 8"));
   p.end_centre = 8;
   EXPECT_THAT(ValidateSpreadKeys(p), IsInvalid("end_centre is 8, must be at least 9"));
+}
+
+TEST(ValidateSpreadInCellTest, NamesFieldAndLimit) {
+  double weight[1] = {};
+  SpreadInCellParams good;
+  good.keys = good.cell_panels = good.distance = storage;
+  good.weight = good.cell_weight = weight;
+  good.member = good.nearest_place = good.nearest = indices;
+  good.n = 60;
+  good.head_dim = 16;
+  good.cell_keys = 30;
+  good.coarse_centre = 59;
+  good.centre_count = 20;
+  good.first_centre = 8;
+  good.end_centre = 20;
+  EXPECT_TRUE(ValidateSpreadInCell(good).ok());
+  SpreadInCellParams p = good;
+  p.cell_panels = nullptr;
+  EXPECT_THAT(ValidateSpreadInCell(p), IsInvalid("cell_panels is null"));
+  p = good;
+  p.head_dim = 24;
+  EXPECT_THAT(ValidateSpreadInCell(p), IsInvalid("head_dim is 24"));
+  p = good;
+  p.n = 29;
+  EXPECT_THAT(ValidateSpreadInCell(p), IsInvalid("n is 29, must be at least 30"));
+  p = good;
+  p.coarse_centre = 60;
+  EXPECT_THAT(ValidateSpreadInCell(p), IsInvalid("n is 60, must be at least 61"));
+  p = good;
+  p.centre_count = 31;
+  EXPECT_THAT(ValidateSpreadInCell(p), IsInvalid("n is 30, must be at least 31"));
+  p = good;
+  p.first_centre = 4;
+  EXPECT_THAT(ValidateSpreadInCell(p), IsInvalid("first_centre is 4, must be a multiple of 8"));
 }
 
 TEST(ValidateMergeKeysTest, NamesFieldAndLimit) {

@@ -14,6 +14,7 @@
 #include "kernels/ops/precise_gelu.h"
 #include "kernels/ops/precise_linear.h"
 #include "kernels/ops/shared_context_attention.h"
+#include "kernels/ops/spread_in_cells.h"
 #include "kernels/ops/spread_keys.h"
 
 namespace chorale::kernels::reference {
@@ -31,6 +32,9 @@ void PreciseLinear(const PreciseLinearParams& params);
 void SharedContextAttention(const SharedContextAttentionParams& params);
 // The same, and the log-sum-exp of the scores to lse [rows, H]: natural logarithm, -inf for no key.
 void SharedContextAttentionWithLse(const SharedContextAttentionParams& params, float* lse);
+// Of all centres: first_centre is 0, and end_centre is centre_count. Of the state, only `distance`
+// is written.
+void SpreadInCell(const SpreadInCellParams& params);
 // Of all centres: first_centre is 0, and end_centre is centre_count.
 void SpreadKeys(const SpreadKeysParams& params);
 

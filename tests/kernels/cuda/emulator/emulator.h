@@ -136,6 +136,19 @@ inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
   return lanes;
 }
 
+// The lanes that have the same value.
+inline uint32_t __match_any_sync(uint32_t mask, int value) {
+  const char* all = emulator::Exchange(&value, sizeof(value));
+  uint32_t lanes = 0;
+  for (int lane = 0; lane < 32; ++lane) {
+    int of_lane;
+    std::memcpy(&of_lane, all + static_cast<ptrdiff_t>(lane) * emulator::kExchangeBytes,
+                sizeof(of_lane));
+    if (of_lane == value) lanes |= 1u << lane;
+  }
+  return lanes;
+}
+
 inline float __uint_as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
 
 // Index of the lowest set bit, counted from 1; number of leading zeros; number of set bits.

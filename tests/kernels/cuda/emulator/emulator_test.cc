@@ -173,6 +173,18 @@ TEST(EmulatorTest, ABallotHasABitForEveryLane) {
   EXPECT_EQ(__ffs(0u), 0);
 }
 
+TEST(EmulatorTest, AMatchHasABitForEveryLaneOfTheSameValue) {
+  std::vector<uint32_t> matches(64);
+  const auto kernel = +[](uint32_t* out) {
+    out[threadIdx.x] = __match_any_sync(kAllLanes, threadIdx.x % 32 < 3 ? -1 : threadIdx.x / 16);
+  };
+  Launch<uint32_t*>(kernel, {.threads = 64}, nullptr, matches.data());
+  emulator::DoAll();
+  for (int i = 0; i < 64; ++i) {
+    EXPECT_EQ(matches[i], i % 32 < 3 ? 7u : (i % 32 < 16 ? 0xfff8u : 0xffff0000u)) << i;
+  }
+}
+
 TEST(EmulatorDeathTest, WaitingForEverAborts) {
   const auto kernel = +[](int) {
     if (threadIdx.x == 0) __syncthreads();

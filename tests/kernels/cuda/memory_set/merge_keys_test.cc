@@ -1,4 +1,4 @@
-// Groups of keys and their means against the float64 reference, and what is copied bit by bit.
+// Means of groups of keys against the float64 reference, and what is copied bit by bit.
 #include "kernels/cuda/memory_set/merge_keys.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,6 @@
 
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/memory_set/copy_set.h"
-#include "kernels/cuda/memory_set/group_keys.h"
 #include "kernels/ops/panel_layout.h"
 #include "tests/kernels/cuda/memory_set/memory_problem.h"
 #include "tests/kernels/reference/reference.h"
@@ -60,25 +59,6 @@ class MergeKeysTest : public DeviceTest {
     std::vector<uint16_t> kv;
     std::vector<float> log_weights;  // [Hkv, ContextWeights(groups)]
   };
-
-  Groups Group(const std::vector<int32_t>& nearest, int n, int groups, int step) {
-    const auto heads = static_cast<int>(nearest.size() / n);
-    const DeviceArray<int32_t> from(nearest), member(nearest.size());
-    const DeviceArray<int32_t> group_begin(static_cast<size_t>(heads) * (groups + 1));
-    for (int first = 0; first < groups; first += step) {
-      const GroupKeysParams params = {.nearest = from.data(),
-                                      .groups = {.member = member.data(),
-                                                 .group_begin = group_begin.data(),
-                                                 .n = n,
-                                                 .groups = groups},
-                                      .first_group = first,
-                                      .end_group = std::min(first + step, groups),
-                                      .kv_heads = heads};
-      EXPECT_TRUE(ValidateGroupKeys(params).ok()) << ValidateGroupKeys(params);
-      ExpectSuccess(LaunchGroupKeys(params, stream_), "launching");
-    }
-    return {member.ToHost(stream_), group_begin.ToHost(stream_)};
-  }
 
   // `new_log_weights` is empty, or [Hkv, groups].
   Set Merge(MemoryProblem& problem, const Groups& of, const std::vector<float>& new_log_weights,
@@ -141,20 +121,6 @@ class MergeKeysTest : public DeviceTest {
     return set;
   }
 };
-
-TEST_F(MergeKeysTest, GroupsAreThoseOfTheDefinition) {
-  for (const auto& [keys, groups] :
-       std::vector<std::pair<int, int>>{{1, 1}, {70, 70}, {1'030, 67}, {2'100, 40}}) {
-    const MemoryProblem problem({.segment_rows = keys}, 1);
-    const std::vector<int32_t> nearest = Nearest(problem, groups);
-    const Groups expected = GroupsOf(nearest, keys, groups);
-    for (const int step : {groups, 32}) {
-      const Groups actual = Group(nearest, keys, groups, step);
-      EXPECT_EQ(actual.group_begin, expected.group_begin) << keys << " " << groups;
-      EXPECT_EQ(actual.member, expected.member) << keys << " " << groups;
-    }
-  }
-}
 
 TEST_F(MergeKeysTest, MeansAgreeWithReference) {
   for (const int head_dim : {16, 32, 64, 128}) {
