@@ -331,14 +331,17 @@ void Server::Drain(absl::Time deadline) {
   if (!registry_.WaitUntilEmpty(deadline)) CutShort();
   (void)registry_.WaitUntilEmpty(options_.clock->Now() + kLastWordsPeriod);
   // The replies of all calls but those that were cut short are with the kernel. Clients get a
-  // moment to close their connections; then gRPC closes them, even if calls such as a health watch
-  // are open.
+  // moment to receive them and to close their connections; then gRPC closes them, even if calls
+  // such as a health watch are open.
   listener_->StopAccepting();
   handover_->Stop();
   listener_->EndWriting();
-  grpc_->Shutdown(gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_millis(absl::ToInt64Milliseconds(kCloseGracePeriod), GPR_TIMESPAN)));
+  const absl::Time closed_by = options_.clock->Now() + kCloseGracePeriod;
+  (void)listener_->WaitUntilDelivered(closed_by);
+  const absl::Duration left = std::max(closed_by - options_.clock->Now(), absl::ZeroDuration());
+  grpc_->Shutdown(
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_millis(absl::ToInt64Milliseconds(left), GPR_TIMESPAN)));
   grpc_->Wait();
   watchdog_.reset();
   store_watch_.reset();  // last: it may wait for a disk that hangs

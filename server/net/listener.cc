@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +34,9 @@ constexpr int kAcceptsAtATime = 64;
 
 // Until the next attempt, when not even the spare descriptor helps.
 constexpr int kRetryMilliseconds = 100;
+
+// Between two looks at what clients have acknowledged.
+constexpr absl::Duration kDeliveryPeriod = absl::Milliseconds(1);
 
 constexpr absl::Duration kRefusalLogPeriod = absl::Seconds(1);
 
@@ -113,6 +117,22 @@ int64_t Listener::connections() const {
 void Listener::EndWriting() {
   MutexLock lock(&mutex_);
   for (const auto& [fd, connection] : connections_) shutdown(fd, SHUT_WR);
+}
+
+bool Listener::WaitUntilDelivered(absl::Time deadline) const {
+  while (!IsAllDelivered()) {
+    if (clock_->Now() >= deadline) return false;
+    absl::SleepFor(kDeliveryPeriod);
+  }
+  return true;
+}
+
+bool Listener::IsAllDelivered() const {
+  MutexLock lock(&mutex_);
+  return std::all_of(connections_.begin(), connections_.end(), [](const auto& entry) {
+    int bytes = 0;
+    return ioctl(entry.first, TIOCOUTQ, &bytes) != 0 || bytes == 0;
+  });
 }
 
 void Listener::AllowMessage(const std::string& endpoint) {

@@ -77,6 +77,11 @@ class Listener {
   // shutdown, and a client must not retry those. A client whose connection has ended gets
   // UNAVAILABLE for them.
   void EndWriting();
+  // Waits until clients have acknowledged all data, and returns false if some have not done so by
+  // `deadline`. Call it before gRPC shuts connections down: if a client sends anything to a
+  // connection that was shut down for reading, such as a window update, the kernel resets the
+  // connection and drops the data that the client has not acknowledged.
+  bool WaitUntilDelivered(absl::Time deadline) const;
 
   // Adds a message to the TrafficAllowance of the connection with this PeerAddress::endpoint.
   // Called for each message of each call.
@@ -118,6 +123,7 @@ class Listener {
   void Refuse(Refusal reason);
   void Fail(int error);
   void Forget(int descriptor);
+  bool IsAllDelivered() const;
   void Wake() const;
 
   const Clock* const clock_;

@@ -222,7 +222,9 @@ TEST(DrainTest, NoCallIsCancelledInAnyDrain) {
     EXPECT_TRUE(stream.ReadOne());
     EXPECT_TRUE(Eventually([&] { return calls > 10 * kCallers; }));
     server->Signal(SIGTERM);
-    EXPECT_TRUE(stream.Finish().complete());
+    const Samples samples = stream.Finish();
+    EXPECT_TRUE(samples.complete()) << samples.status.error_code() << " "
+                                    << samples.status.error_message() << " " << samples.problem;
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(server->ExitCode(), 0);
   }

@@ -76,6 +76,18 @@ class ListenerTest : public ::testing::Test {
     accepted_[index].Reset();
   }
 
+  // Writes as much to a connection as the kernel takes while the client does not read.
+  size_t FillUp(size_t index) {
+    MutexLock lock(&mutex_);
+    const std::string bytes(64 << 10, 'x');
+    size_t written = 0;
+    for (ssize_t n; (n = send(accepted_[index].get(), bytes.data(), bytes.size(),
+                              MSG_NOSIGNAL | MSG_DONTWAIT)) > 0;) {
+      written += n;
+    }
+    return written;
+  }
+
   int socket_ = -1;
   int port_ = 0;
   Mutex mutex_;
@@ -241,6 +253,27 @@ TEST_F(ListenerTest, EndWritingLetsWhatWasWrittenArrive) {
   }
   listener_->EndWriting();
   EXPECT_EQ(ReadAll(client), "goodbye");
+}
+
+TEST_F(ListenerTest, WaitsForClientsThatReadSlowlyAndSend) {
+  Start();
+  const FileDescriptor client = Connect(port_);
+  ASSERT_TRUE(Eventually([&] { return accepted() == 1; }));
+  const size_t written = FillUp(0);
+  listener_->EndWriting();
+  EXPECT_FALSE(listener_->WaitUntilDelivered(Clock::Real()->Now()));
+  size_t received = 0;
+  std::thread reader([&] {
+    char buffer[4096];
+    for (ssize_t n; (n = read(client.get(), buffer, sizeof(buffer))) > 0; received += n) {
+      (void)send(client.get(), "x", 1, MSG_NOSIGNAL);
+    }
+  });
+  EXPECT_TRUE(listener_->WaitUntilDelivered(Clock::Real()->Now() + absl::Minutes(5)));
+  ShutDown(0);
+  reader.join();
+  EXPECT_EQ(received, written);
+  EXPECT_TRUE(listener_->WaitUntilDelivered(Clock::Real()->Now())) << "there is no connection";
 }
 
 TEST_F(ListenerTest, EndsTheBusiestSinceTheLastMark) {
