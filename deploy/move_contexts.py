@@ -42,7 +42,7 @@ except ImportError:  # --help works without it
 
 # The identity of contexts.db (engine/store/context_table.cc and context_table.h).
 APPLICATION_ID = 0x43484F52
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 PLACES = 1024
 
 

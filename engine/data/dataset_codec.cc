@@ -39,6 +39,7 @@ constexpr uint64_t kVersion = 1;
 constexpr char kSeasons[] = "seasons";
 constexpr char kNotSought[] = "not sought";
 constexpr char kMeaning[] = "meaning";
+constexpr char kAppendStarts[] = "append_starts";
 constexpr char kMemoryPolicy[] = "memory_policy";
 constexpr char kMemoryRows[] = "memory_rows";
 // Nesting: the document, its columns, a column.
@@ -151,6 +152,20 @@ bool DecodeMemory(const Json& json, MemorySet& memory) {
   return TakeString(json, kMemoryPolicy, policy) && MemoryPolicyFromName(policy, &memory.policy);
 }
 
+bool DecodeAppends(const Json& json, std::vector<int64_t>& starts) {
+  const auto found = json.find(kAppendStarts);
+  if (found == json.end()) return true;
+  if (!found->is_array()) return false;
+  for (const Json& start : *found) {
+    if (!start.is_number_unsigned() ||
+        start.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()}) {
+      return false;
+    }
+    starts.push_back(start.get<int64_t>());
+  }
+  return true;
+}
+
 bool DecodeDocument(const Json& json, Dataset& dataset) {
   if (!json.is_object()) return false;
   const auto columns = json.find("columns");
@@ -164,6 +179,7 @@ bool DecodeDocument(const Json& json, Dataset& dataset) {
     dataset.seasons = Seasons::kNotSought;
   }
   if (!DecodeMemory(json, dataset.memory)) return false;
+  if (!DecodeAppends(json, dataset.append_starts)) return false;
   return TakeString(json, "target", dataset.target) && Unpack(FindBinary(json, "y"), dataset.y);
 }
 
@@ -208,6 +224,9 @@ std::string EncodeDataset(const Dataset& dataset) {
                {"columns", std::move(columns)},
                {"target", dataset.target},
                {"y", PackNumbers(dataset.y)}};
+  for (const int64_t start : dataset.append_starts) {
+    json[kAppendStarts].push_back(static_cast<uint64_t>(start));
+  }
   if (dataset.memory.rows > 0) {
     json[kMemoryPolicy] = MemoryPolicyName(dataset.memory.policy);
     json[kMemoryRows] = static_cast<uint64_t>(dataset.memory.rows);
@@ -219,8 +238,9 @@ std::string EncodeDataset(const Dataset& dataset) {
 }
 
 absl::StatusOr<Dataset> DecodeDataset(absl::string_view bytes) {
-  // A numeric column of one row has the most items per byte: 5 in 26 bytes, or 7 in 42.
-  const int64_t max_items = 16 + static_cast<int64_t>(bytes.size() / 4);
+  // Except for the starts of appends, a numeric column of one row has the most items per byte: 5 in
+  // 26 bytes, or 7 in 42.
+  const int64_t max_items = 16 + kMostAppends + static_cast<int64_t>(bytes.size() / 4);
   if (!WithinCborBounds(bytes, kMaxDepth, max_items)) {
     return absl::DataLossError("these bytes are not an encoded dataset, or are damaged");
   }

@@ -1,6 +1,7 @@
 // The durable form of a dataset: canonical CBOR, and the digest that identifies its content.
 //
 // One CBOR map with keys in this order and all items of definite length:
+//   "append_starts"  array of integers, Dataset::append_starts; only if rows were appended
 //   "columns"  array of features in the order registered, each a map: "name" (text), then either
 //              "numbers"           bytes, [rows] float64
 //              "meaning"           "boolean", "date" or "duration"; absent for plain numbers
@@ -34,7 +35,8 @@ namespace chorale {
 // limit. The table is called "rows" as in the public API, and its rows are counted over all chunks.
 // Rejects a table without rows or columns, unequal lengths, empty or duplicate names, infinite
 // numbers, booleans that are neither 0 nor 1, codes out of range, a target that is not finite, a
-// memory set that is too small or has an unknown policy, and data beyond `limits`.
+// memory set that is too small or has an unknown policy, appends that do not start at ascending
+// rows, are too many or have a reduced memory set, and data beyond `limits`.
 absl::Status ValidateDataset(const Dataset& dataset, const Limits& limits);
 
 // The encoding is canonical: equal content has equal bytes (category dictionaries are sorted and

@@ -1,6 +1,8 @@
 // ValidateDataset: the requirements on every registered dataset.
 #include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
@@ -68,6 +70,30 @@ absl::Status ValidateMemory(const MemorySet& memory) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateAppends(const Dataset& dataset) {
+  const std::vector<int64_t>& starts = dataset.append_starts;
+  if (starts.empty()) return absl::OkStatus();
+  if (std::ssize(starts) > kMostAppends) {
+    return LimitExceeded(
+        kTable, absl::StrCat("were appended in ", starts.size(), " parts; the limit is ",
+                             kMostAppends, ": encode the context anew, then append further rows"));
+  }
+  const auto rows = static_cast<int64_t>(dataset.y.size());
+  int64_t before = 0;
+  for (const int64_t start : starts) {
+    if (start <= before || start >= rows) {
+      return InvalidField("append_starts", absl::StrCat("contains ", start, " after ", before,
+                                                        "; must be ascending, from 1 to ", rows - 1,
+                                                        ", as there are ", rows, " rows"));
+    }
+    before = start;
+  }
+  if (ContextShape{.rows = rows, .memory = dataset.memory}.reduced()) {
+    return InvalidField(kTable, "cannot be appended to a context that is reduced to a memory set");
+  }
+  return absl::OkStatus();
+}
+
 // The size of the cells and strings, a lower bound of the encoded size: a dataset that is certainly
 // too large is rejected before it is encoded. Cannot overflow, because the data are in memory.
 int64_t PayloadBytes(const Dataset& dataset) {
@@ -85,6 +111,7 @@ int64_t PayloadBytes(const Dataset& dataset) {
 absl::Status ValidateDataset(const Dataset& dataset, const Limits& limits) {
   RETURN_IF_ERROR(ValidateShape(dataset, limits));
   RETURN_IF_ERROR(ValidateMemory(dataset.memory));
+  RETURN_IF_ERROR(ValidateAppends(dataset));
   if (const int64_t bytes = PayloadBytes(dataset); bytes > limits.max_dataset_bytes) {
     return LimitExceeded(kTable, absl::StrCat("holds ", bytes, " bytes of data; the limit is ",
                                               limits.max_dataset_bytes));

@@ -264,14 +264,18 @@ absl::Status FeatureTransform::FitTarget(const Dataset& context, Normalization n
   target_support_ = TargetSupport::Of(context.y);
   target_note_.column = context.target;
   target_note_.snapped_to = target_support_.description();
-  for (size_t row = 0; row < context.y.size(); ++row) {
-    if (!std::isfinite(ContextToModel(context.y[row]))) {
-      return ScaledTooLarge(kContextTable, context.target, static_cast<int64_t>(row),
-                            context.y[row]);
-    }
-    if (!target_bound_.Contains(context.y[row])) ++target_note_.clipped_targets;
-  }
+  RETURN_IF_ERROR(CheckTargets(context.y, &target_note_));
   if (!target_note_.empty()) context_notes_.push_back(target_note_);
+  return absl::OkStatus();
+}
+
+absl::Status FeatureTransform::CheckTargets(const std::vector<double>& y, ColumnNote* note) const {
+  for (size_t row = 0; row < y.size(); ++row) {
+    if (!std::isfinite(ContextToModel(y[row]))) {
+      return ScaledTooLarge(kContextTable, note->column, static_cast<int64_t>(row), y[row]);
+    }
+    if (!target_bound_.Contains(y[row])) ++note->clipped_targets;
+  }
   return absl::OkStatus();
 }
 

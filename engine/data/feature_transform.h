@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/data/append_rows.h"
 #include "engine/data/bulk.h"
 #include "engine/data/calendar_features.h"
 #include "engine/data/category_lookup.h"
@@ -39,6 +40,10 @@ struct FeatureMatrix {
   std::vector<uint8_t> categorical = {};
 };
 
+// If rows were appended to the context, "the context" below is its first rows (BaseRows), to which
+// the transform is fitted. The appended rows are transformed like query rows, except that their
+// targets are clipped like those of the context.
+//
 // Categorical cells are replaced by the index of their category in the context's sorted dictionary.
 // A missing cell, or a category that is not in the context, is marked as missing and imputed: in a
 // numeric column by the column's mean in the context (0 if all of its cells are missing), in a
@@ -85,9 +90,10 @@ struct FeatureMatrix {
 class FeatureTransform {
  public:
   // Returns InvalidArgument if the model takes fewer features than remain after dropping, or if
-  // numbers are too large. `known` is the result of an earlier search by the same version of the
-  // transform in this context; nullopt if there is none. It saves time and does not change any bit
-  // of the result. REQUIRES: the context is valid (ValidateDataset).
+  // numbers are too large. Fits to all rows: for a dataset with appends, pass its BaseRows. `known`
+  // is the result of an earlier search by the same version of the transform in this context;
+  // nullopt if there is none. It saves time and does not change any bit of the result. REQUIRES:
+  // the context is valid (ValidateDataset).
   static absl::StatusOr<FeatureTransform> Fit(
       const Dataset& context, const ModelConfig& config,
       const std::optional<KnownSeason>& known = std::nullopt);
@@ -97,6 +103,11 @@ class FeatureTransform {
   // to `notes`, unless it is null.
   absl::StatusOr<FeatureMatrix> Apply(const Table& table, std::vector<ColumnNote>* notes = nullptr,
                                       ExtraColumns extra = ExtraColumns::kReject) const;
+
+  // Returns the warnings about rows that are appended to the context, whose transform does not
+  // change. InvalidArgument: Apply rejects the features, or a target exceeds float32 after scaling.
+  // Otherwise the encoding of the rows cannot fail later.
+  absl::StatusOr<std::vector<ColumnNote>> CheckAppendedRows(const AppendedRows& rows) const;
 
   // The model's y = (user's y - y_mean) / y_std, and back.
   double y_mean() const { return y_mean_; }
@@ -160,6 +171,8 @@ class FeatureTransform {
                          const std::optional<KnownSeason>& known);
   absl::Status FitCalendar(const Dataset& context, const ModelConfig& config);
   absl::Status FitTarget(const Dataset& context, Normalization normalize);
+  // Counts the values that are clipped in the note.
+  absl::Status CheckTargets(const std::vector<double>& y, ColumnNote* note) const;
   // Writes column `feature` of the matrix. REQUIRES: the column's cells are valid.
   static absl::Status ApplyNumbers(const ColumnTransform& fitted, const Column& column,
                                    int64_t feature, FeatureMatrix* matrix, ColumnNote* note);

@@ -149,4 +149,15 @@ absl::StatusOr<FeatureMatrix> FeatureTransform::Apply(const Table& table,
   return matrix;
 }
 
+absl::StatusOr<std::vector<ColumnNote>> FeatureTransform::CheckAppendedRows(
+    const AppendedRows& rows) const {
+  std::vector<ColumnNote> notes;
+  RETURN_IF_ERROR(Apply(rows.features, &notes).status());
+  ColumnNote of_target;
+  of_target.column = target_note_.column;
+  RETURN_IF_ERROR(CheckTargets(rows.y, &of_target));
+  if (!of_target.empty()) notes.push_back(std::move(of_target));
+  return notes;
+}
+
 }  // namespace chorale

@@ -60,6 +60,10 @@ struct Table {
 // context.
 enum class Seasons { kSought, kNotSought };
 
+// The most appends of a dataset, so that their starts take little space. The engine encodes a
+// context anew long before.
+inline constexpr int64_t kMostAppends = 1024;
+
 // A registered table: features, and the numeric target column y that the model predicts.
 struct Dataset {
   Table features;         // without the target column
@@ -67,6 +71,12 @@ struct Dataset {
   std::vector<double> y;  // [rows], finite
   Seasons seasons = Seasons::kSought;
   MemorySet memory = {};
+  // The rows before each append, at most kMostAppends, in ascending order; empty if no rows were
+  // appended since the context was encoded as a whole (engine/data/append_rows.h). Rows
+  // [append_starts[i], append_starts[i + 1]) were appended together. The transform is fitted to the
+  // rows before the first append alone, and the rows of an append attend to all earlier rows and to
+  // each other, so that an append changes nothing of the earlier rows.
+  std::vector<int64_t> append_starts = {};
 };
 
 }  // namespace chorale

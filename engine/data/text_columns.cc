@@ -234,4 +234,9 @@ std::vector<TextWarning> InferType(Column* column) {
   return writer.Take();
 }
 
+void ReadAsCategories(Column* column) {
+  Normalise(column);
+  ConvertToCategories(column);
+}
+
 }  // namespace chorale

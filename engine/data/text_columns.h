@@ -46,6 +46,10 @@ const char* ExpectedTexts(Meaning meaning);
 // is an integer that float64 cannot represent. REQUIRES: the type is kText.
 std::vector<TextWarning> InferType(Column* column);
 
+// Converts a column to a categorical column as InferType does for texts that are not of another
+// type. REQUIRES: the type is kText.
+void ReadAsCategories(Column* column);
+
 }  // namespace chorale
 
 #endif  // CHORALE_ENGINE_DATA_TEXT_COLUMNS_H_

@@ -61,6 +61,7 @@ absl::StatusOr<ContextRecord> ParseContext(StoredContext stored, const std::stri
   }
   if (!status.ok()) return DamagedContext(path, record.name, status);
   record.feature_count = static_cast<int64_t>(record.columns.size());
+  record.appended_rows = summary->appended_rows;
   record.memory = summary->memory;
   record.details = std::move(summary->details);
   record.updated = summary->updated;

@@ -59,6 +59,7 @@ struct ContextRecord {
   int64_t clipped_targets =
       0;  // values treated as errors (ColumnNote::clipped_targets); see ColumnInfo
   int64_t rows = 0;
+  int64_t appended_rows = 0;  // AppendedRowCount of the dataset
   MemorySet memory = {};
   int64_t dataset_bytes = 0;
   absl::Time created;
@@ -100,6 +101,8 @@ struct ContextSummary {
 struct ContextKey {
   std::string tenant;
   std::string name;
+
+  bool operator==(const ContextKey&) const = default;
 };
 
 // A use of a context.

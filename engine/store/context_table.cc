@@ -73,8 +73,8 @@ absl::StatusOr<std::unique_ptr<ContextTable>> ContextTable::Open(const std::stri
     RETURN_IF_ERROR(table->CreateSchema());
   } else if (table->version_ == 1) {
     RETURN_IF_ERROR(table->AddSummaries());
-  } else if (table->version_ == 2) {
-    RETURN_IF_ERROR(table->AddMemoryColumns());
+  } else if (table->version_ < kSchemaVersion) {
+    RETURN_IF_ERROR(table->AddColumnsOfSummaries());
   }
   return table;
 }

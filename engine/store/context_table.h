@@ -27,13 +27,13 @@ absl::Status NoContext(const std::string& name);
 class ContextTable {
  public:
   enum class IfNew { kCreate, kRefuse };
-  static constexpr int64_t kSchemaVersion = 3;
+  static constexpr int64_t kSchemaVersion = 4;
 
   // Opens the database. If it is missing or empty, creates the schema or fails, according to
-  // `if_new`. Adds the summaries to a database of version 1, which lacks them, and the columns for
-  // memory sets to one of version 2. Errors contain the path. FailedPrecondition: another program
-  // or version created the file. DataLoss: the database is corrupt, or is missing or empty with
-  // IfNew::kRefuse.
+  // `if_new`. Adds to a database of an earlier version what it lacks: the summaries to version 1,
+  // and columns of the summaries to later versions. Errors contain the path. FailedPrecondition:
+  // another program or version created the file. DataLoss: the database is corrupt, or is missing
+  // or empty with IfNew::kRefuse.
   static absl::StatusOr<std::unique_ptr<ContextTable>> Open(const std::string& path, IfNew if_new);
 
   // Returns the errors of Open, as far as they can be detected without changing anything and while
@@ -108,7 +108,7 @@ class ContextTable {
   // All records, without columns, updated, last_used and details.
   absl::StatusOr<std::vector<ContextRecord>> AllWithoutDetails();
   absl::Status AddSummaries();
-  absl::Status AddMemoryColumns();
+  absl::Status AddColumnsOfSummaries();
   absl::Status RemoveRows(const std::string& tenant, const std::string& name);
 
   const std::unique_ptr<SqliteConnection> connection_;

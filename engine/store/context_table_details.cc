@@ -88,11 +88,12 @@ absl::Status ContextTable::AddSummaries() {
   return transaction.Commit();
 }
 
-absl::Status ContextTable::AddMemoryColumns() {
+absl::Status ContextTable::AddColumnsOfSummaries() {
   SqliteTransaction transaction(*connection_);
   RETURN_IF_ERROR(transaction.Begin());
-  RETURN_IF_ERROR(connection_->Execute(
-      absl::StrCat(kAddMemoryColumns, "PRAGMA user_version = ", kSchemaVersion)));
+  RETURN_IF_ERROR(
+      connection_->Execute(absl::StrCat(version_ < 3 ? kAddMemoryColumns : "", kAddAppendedRows,
+                                        "PRAGMA user_version = ", kSchemaVersion)));
   return transaction.Commit();
 }
 

@@ -65,6 +65,8 @@ std::string SummaryChecksum(const ContextRecord& record, absl::string_view label
   if (record.memory != MemorySet()) {
     absl::StrAppend(&text, record.memory.rows, ":", static_cast<int64_t>(record.memory.policy));
   }
+  // So do rows of version 3, in which no rows are appended.
+  if (record.appended_rows != 0) absl::StrAppend(&text, "+", record.appended_rows);
   return ContentDigest(text);
 }
 
@@ -90,6 +92,7 @@ const char kSummarySchema[] = R"sql(
     checksum TEXT NOT NULL,         -- SummaryChecksum
     memory_rows INTEGER NOT NULL DEFAULT 0,    -- 0: no memory set
     memory_policy INTEGER NOT NULL DEFAULT 1,  -- MemoryPolicy
+    appended_rows INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, name),
     FOREIGN KEY (tenant, name) REFERENCES contexts (tenant, name) ON DELETE CASCADE
   ) STRICT;
@@ -101,12 +104,16 @@ const char kAddMemoryColumns[] = R"sql(
   ALTER TABLE summaries ADD COLUMN memory_policy INTEGER NOT NULL DEFAULT 1;
 )sql";
 
+const char kAddAppendedRows[] = R"sql(
+  ALTER TABLE summaries ADD COLUMN appended_rows INTEGER NOT NULL DEFAULT 0;
+)sql";
+
 const char kSummaryColumns[] =
     " summaries.tenant, summaries.name, summaries.model, summaries.digest, summaries.target,"
     " summaries.rows, summaries.features, summaries.bytes, summaries.clipped_targets,"
     " summaries.created_ns, summaries.updated_ns, summaries.last_used_ns, summaries.expires_ns,"
     " summaries.description, summaries.labels, summaries.checksum, summaries.memory_rows,"
-    " summaries.memory_policy ";
+    " summaries.memory_policy, summaries.appended_rows ";
 
 int64_t StoredTime(absl::Time time) {
   if (time == absl::InfiniteFuture()) return kNever;
@@ -143,6 +150,7 @@ SummaryRow CopySummary(const SqliteStatement& row, int first) {
   summary.checksum = row.Text(first + 15);
   record.memory = {.rows = row.Integer(first + 16),
                    .policy = static_cast<MemoryPolicy>(row.Integer(first + 17))};
+  record.appended_rows = row.Integer(first + 18);
   return summary;
 }
 
@@ -163,8 +171,8 @@ absl::Status WriteSummary(SqliteConnection& connection, const ContextRecord& rec
       "INSERT OR REPLACE INTO summaries (tenant, name, model, digest, target, rows, features, "
       "bytes,"
       " clipped_targets, created_ns, updated_ns, last_used_ns, expires_ns, description, labels,"
-      " checksum, memory_rows, memory_policy)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " checksum, memory_rows, memory_policy, appended_rows)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   statement.Bind(record.tenant);
   statement.Bind(record.name);
   statement.Bind(record.model);
@@ -183,6 +191,7 @@ absl::Status WriteSummary(SqliteConnection& connection, const ContextRecord& rec
   statement.Bind(SummaryChecksum(record, labels));
   statement.Bind(record.memory.rows);
   statement.Bind(static_cast<int64_t>(record.memory.policy));
+  statement.Bind(record.appended_rows);
   return statement.Run();
 }
 

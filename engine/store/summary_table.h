@@ -21,6 +21,9 @@ extern const char kSummarySchema[];
 // Adds the columns that version 2 of the database lacks.
 extern const char kAddMemoryColumns[];
 
+// Adds the column that version 3 of the database lacks.
+extern const char kAddAppendedRows[];
+
 // The columns of a row of `summaries`, in the order of CopySummary, for a SELECT.
 extern const char kSummaryColumns[];
 

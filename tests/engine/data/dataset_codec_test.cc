@@ -62,6 +62,7 @@ void ExpectSameContent(const Dataset& a, const Dataset& b) {
   EXPECT_EQ(a.target, b.target);
   EXPECT_EQ(a.seasons, b.seasons);
   EXPECT_EQ(a.memory, b.memory);
+  EXPECT_EQ(a.append_starts, b.append_starts);
   EXPECT_EQ(a.y, b.y);
 }
 
@@ -139,6 +140,7 @@ TEST(DatasetCodecTest, AnyDifferenceChangesTheDigest) {
   EXPECT_TRUE(differs([](Dataset& d) { d.target = "z"; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.seasons = Seasons::kNotSought; }));
   EXPECT_TRUE(differs([](Dataset& d) { d.memory.rows = 64; }));
+  EXPECT_TRUE(differs([](Dataset& d) { d.append_starts = {1}; }));
   std::set<std::string> of_policies;
   for (const MemoryPolicy policy : kMemoryPolicies) {
     Dataset changed = SmallDataset();

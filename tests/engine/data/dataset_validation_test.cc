@@ -138,6 +138,24 @@ INSTANTIATE_TEST_SUITE_P(
                       d.memory = {.rows = 64, .policy = static_cast<MemoryPolicy>(4)};
                     },
                     "memory_policy", "is 4, which is not a known value"},
+        InvalidCase{"AppendAtTheFirstRow",
+                    [](Dataset& d, Limits&) {
+                      d.append_starts = {0, 1};
+                    },
+                    "append_starts",
+                    "contains 0 after 0; must be ascending, from 1 to 2, as there are 3 rows"},
+        InvalidCase{"AppendOfNoRows",
+                    [](Dataset& d, Limits&) {
+                      d.append_starts = {1, 3};
+                    },
+                    "append_starts", "contains 3 after 1; must be ascending, from 1 to 2"},
+        InvalidCase{"EqualAppends",
+                    [](Dataset& d, Limits&) {
+                      d.append_starts = {1, 1};
+                    },
+                    "append_starts", "contains 1 after 1"},
+        InvalidCase{"NegativeAppend", [](Dataset& d, Limits&) { d.append_starts = {-1}; },
+                    "append_starts", "contains -1 after 0"},
         InvalidCase{"NoTarget", [](Dataset& d, Limits&) { d.target = ""; }, "target_column",
                     "empty"},
         InvalidCase{"TargetIsFeature", [](Dataset& d, Limits&) { d.target = "age"; },
@@ -147,6 +165,21 @@ INSTANTIATE_TEST_SUITE_P(
         InvalidCase{"TargetInfinite", [](Dataset& d, Limits&) { d.y[0] = kInfinity; },
                     "rows.columns[\"y\"].numeric.values[0]", "finite number in each row"}),
     [](const auto& info) { return info.param.name; });
+
+TEST(ValidateDatasetTest, AppendsOfContextsWithAMemorySetAsLargeAsTheTable) {
+  Dataset dataset = ValidDataset();
+  dataset.append_starts = {1, 2};
+  dataset.memory.rows = 64;
+  EXPECT_TRUE(ValidateDataset(dataset, Limits()).ok());
+  Age(dataset).numbers.resize(65);
+  City(dataset).codes.resize(65);
+  dataset.y.resize(65);
+  const absl::Status status = ValidateDataset(dataset, Limits());
+  EXPECT_EQ(ErrorField(status), "rows");
+  EXPECT_THAT(status.message(), HasSubstr("cannot be appended"));
+  dataset.append_starts.clear();
+  EXPECT_TRUE(ValidateDataset(dataset, Limits()).ok());
+}
 
 TEST(ValidateDatasetTest, LimitsAreInclusive) {
   Limits limits;

@@ -57,6 +57,10 @@ inline Dataset RandomDataset(std::mt19937_64& random) {
   if (rows % 4 == 1) {
     dataset.memory = {.rows = 64 + features, .policy = MemoryPolicy(1 + rows / 4 % 3)};
   }
+  if (rows % 4 == 2 && rows > 2) {
+    dataset.append_starts = {rows / 4, rows / 2};
+    if (features % 2 == 0) dataset.append_starts.push_back(rows - 1);
+  }
   for (int64_t row = 0; row < rows; ++row) {
     dataset.y.push_back(std::normal_distribution<double>(0, 10)(random));
   }

@@ -185,6 +185,79 @@ TEST_F(ContextDetailsTest, ADatabaseOfVersion2IsKept) {
   EXPECT_EQ(page->records[2].memory, reduced.memory);
 }
 
+// The database of a server that could not append rows.
+TEST_F(ContextDetailsTest, ADatabaseOfVersion3IsKept) {
+  ContextRecord reduced = MakeRecord("t", "a", "a");
+  reduced.memory = {.rows = 64, .policy = MemoryPolicy::kHeavy};
+  ASSERT_TRUE(store_->Put(reduced, "a").ok());
+  ASSERT_TRUE(Put("b", "b").ok());
+  const ContextRecord before = store_->Get("t", "a").value();
+  store_.reset();
+  {
+    absl::StatusOr<std::unique_ptr<SqliteConnection>> database =
+        SqliteConnection::Open(folder_ / "contexts.db");
+    ASSERT_TRUE(database.ok()) << database.status();
+    ASSERT_TRUE((*database)->Execute(kAsVersion3).ok());
+  }
+  EXPECT_TRUE(CheckContextStore(folder_.path()).empty());
+  for (int i = 0; i < 2; ++i) {
+    Open();
+    const absl::StatusOr<ContextRecord> record = store_->Get("t", "a");
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(EtagOf(*record), EtagOf(before));
+    EXPECT_EQ(record->memory, reduced.memory);
+    EXPECT_EQ(record->appended_rows, 0);
+    EXPECT_EQ(store_->ReadDataset("t", "b").value(), "b");
+  }
+  ContextRecord appended = MakeRecord("t", "b", "more of b");
+  appended.appended_rows = 7;
+  ASSERT_TRUE(store_->Put(appended, "more of b", {}, Replacement()).ok());
+  Open();
+  EXPECT_EQ(store_->Get("t", "b")->appended_rows, 7);
+}
+
+TEST_F(ContextDetailsTest, AppendedRowsAreCountedUntilTheyAreEncodedAnew) {
+  ASSERT_TRUE(Put("a", "one").ok());
+  const auto replace = [&](const std::string& dataset, int64_t appended, const StoreQuota& quota) {
+    ContextRecord record = store_->Get("t", "a").value();
+    const std::string etag = EtagOf(record);
+    record.digest = ContentDigest(dataset);
+    record.dataset_bytes = static_cast<int64_t>(dataset.size());
+    record.rows += appended;
+    record.appended_rows = appended;
+    return store_->Put(record, dataset, quota, Replacement{etag});
+  };
+  const auto expect = [&](int64_t rows, int64_t appended, const std::string& dataset) {
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(store_->Get("t", "a")->appended_rows, appended);
+      for (const bool with_columns : {false, true}) {
+        ContextQuery query;
+        query.with_columns = with_columns;
+        const absl::StatusOr<ContextPage> page = store_->List("t", query, {10}, "");
+        ASSERT_TRUE(page.ok()) << page.status();
+        EXPECT_EQ(page->records[0].rows, rows);
+        EXPECT_EQ(page->records[0].appended_rows, appended);
+      }
+      EXPECT_EQ(store_->ReadDataset("t", "a").value(), dataset);
+      EXPECT_THAT(FilesBelow(folder_ / "datasets"), testing::SizeIs(1));
+      Open();
+    }
+  };
+  // The quota counts the dataset with the appended rows, and not the dataset that it replaces.
+  EXPECT_EQ(ExceededQuota(replace("one two", 2, {.dataset_bytes = 6}).status()), "max_dataset_mib");
+  expect(42, 0, "one");
+  EXPECT_EQ(replace("one two", 2, {.contexts = 1, .dataset_bytes = 7}).value(),
+            PutOutcome::kReplaced);
+  expect(44, 2, "one two");
+  const absl::Time now = absl::FromUnixSeconds(1'900'000'000);
+  ASSERT_TRUE(store_->UpdateDetails("t", "a", {.description = "other"}, now).ok());
+  ASSERT_TRUE(store_->NoteUses({{"t", "a", now}}).ok());
+  expect(44, 2, "one two");
+  EXPECT_EQ(replace("ONE TWO", 0, {.contexts = 1, .dataset_bytes = 7}).value(),
+            PutOutcome::kReplaced);
+  expect(44, 0, "ONE TWO");
+}
+
 TEST_F(ContextDetailsTest, ChangesOfDetailsKeepTheMemorySet) {
   ContextRecord record = MakeRecord("t", "a", "one");
   record.memory = {.rows = 64, .policy = MemoryPolicy::kSample};
@@ -204,6 +277,7 @@ TEST_F(ContextDetailsTest, ADamagedSummaryIsNoticed) {
       {"d", "DELETE FROM summaries"},
       {"e", "UPDATE summaries SET memory_rows = 64"},
       {"f", "UPDATE summaries SET memory_policy = 2"},
+      {"g", "UPDATE summaries SET appended_rows = 1"},
   };
   for (const auto& [name, change] : cases) {
     ASSERT_TRUE(Put(name, "one").ok());

@@ -175,12 +175,12 @@ TEST_F(CorruptionTest, OtherVersionsAndOtherPrograms) {
     ASSERT_TRUE(connection.ok());
     ASSERT_TRUE((*connection)->Execute(sql).ok());
   };
-  run("PRAGMA user_version = 4");
+  run("PRAGMA user_version = 5");
   absl::Status status = OpenAndUse();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("has version 4; this program requires version 3"));
+  EXPECT_THAT(status.message(), HasSubstr("has version 5; this program requires version 4"));
 
-  run("PRAGMA user_version = 3; PRAGMA application_id = 7");
+  run("PRAGMA user_version = 4; PRAGMA application_id = 7");
   status = OpenAndUse();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("is not a database of contexts"));

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,109 +12,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "engine/store/context_store.h"
-#include "engine/store/sqlite_connection.h"
 #include "gtest/gtest.h"
 #include "spdlog/spdlog.h"
-#include "tests/engine/store/make_record.h"
 #include "tests/engine/store/recorded_disk.h"
 #include "tests/engine/store/simulated_disk.h"
+#include "tests/engine/store/stored_contexts.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_folder.h"
 
 namespace chorale {
 namespace {
-
-constexpr char kTenant[] = "t";
-
-struct Stored {
-  std::string dataset;
-  std::string description;
-  MemorySet memory;
-  bool operator==(const Stored&) const = default;
-};
-using Contexts = std::map<std::string, Stored>;  // by name
-
-// The store is below a recorded folder, which is on the disk from the beginning.
-std::string StoreIn(const std::string& folder) { return absl::StrCat(folder, "/data/store"); }
-
-std::unique_ptr<ContextStore> Open(const std::string& folder) {
-  absl::StatusOr<std::unique_ptr<ContextStore>> store = OpenSqliteContextStore(StoreIn(folder));
-  if (!store.ok()) {
-    ADD_FAILURE() << store.status();
-    return nullptr;
-  }
-  return *std::move(store);
-}
-
-// A dataset that takes more than one write.
-std::string Dataset(const std::string& content) {
-  std::string dataset = content;
-  while (dataset.size() < 10'000) dataset += content;
-  return dataset;
-}
-
-// Names that begin with "reduced" have a memory set.
-ContextRecord RecordOf(const std::string& name, const std::string& dataset) {
-  ContextRecord record = MakeRecord(kTenant, name, dataset);
-  if (name.find("reduced") == 0) record.memory = {.rows = 64, .policy = MemoryPolicy::kSample};
-  return record;
-}
-
-absl::Status Put(ContextStore& store, const std::string& name, const std::string& dataset) {
-  return store.Put(RecordOf(name, dataset), dataset).status();
-}
-
-Stored StoredAs(const std::string& name, const std::string& dataset) {
-  const ContextRecord record = RecordOf(name, dataset);
-  return {dataset, record.details.description, record.memory};
-}
-
-// As a store of version 1 has them.
-Contexts WithoutDescriptions(Contexts contexts) {
-  for (auto& [name, stored] : contexts) stored.description.clear();
-  return contexts;
-}
-
-absl::Status Replace(ContextStore& store, const std::string& name, const std::string& dataset) {
-  return store.Put(RecordOf(name, dataset), dataset, {}, Replacement()).status();
-}
-
-// Executes kAsVersion1 or kAsVersion2 in a store that is closed and has no memory sets.
-void MakeEarlier(const char* statements, const std::string& folder) {
-  absl::StatusOr<std::unique_ptr<SqliteConnection>> database =
-      SqliteConnection::Open(StoreIn(folder) + "/contexts.db");
-  ASSERT_TRUE(database.ok()) << database.status();
-  ASSERT_TRUE((*database)->Execute(statements).ok());
-}
-
-absl::Status Describe(ContextStore& store, const std::string& name,
-                      const std::string& description) {
-  return store.UpdateDetails(kTenant, name, {.description = description},
-                             absl::FromUnixSeconds(1'800'000'000));
-}
-
-Contexts ReadAll(ContextStore& store) {
-  Contexts contexts;
-  const absl::StatusOr<ContextPage> page = store.List(kTenant, {1000}, "");
-  EXPECT_TRUE(page.ok()) << page.status();
-  if (!page.ok()) return contexts;
-  for (const ContextRecord& record : page->records) {
-    const absl::StatusOr<std::string> dataset = store.ReadDataset(kTenant, record.name);
-    EXPECT_TRUE(dataset.ok()) << dataset.status();
-    contexts[record.name] = {dataset.value_or(""), record.details.description, record.memory};
-  }
-  return contexts;
-}
-
-size_t FilesOfDatasets(const std::string& folder) {
-  return FilesBelow(StoreIn(folder) + "/datasets").size();
-}
-
-size_t DifferentDatasets(const Contexts& contexts) {
-  std::map<std::string, int> datasets;
-  for (const auto& [name, stored] : contexts) ++datasets[stored.dataset];
-  return datasets.size();
-}
 
 // A change that a store acknowledged.
 struct Change {
@@ -129,12 +35,12 @@ class RecordedStore {
  public:
   RecordedStore() : recording_(folder_.path()) {
     Do("open", [&] { store_ = Open(folder_.path()); });
-    PutNew("first", Dataset("one"));
-    PutNew("second", Dataset("two"));
-    PutNew("same-content", Dataset("two"));
+    PutNew("first", DatasetOf("one"));
+    PutNew("second", DatasetOf("two"));
+    PutNew("same-content", DatasetOf("two"));
     Do("replace", [&] {
-      EXPECT_TRUE(Replace(*store_, "first", Dataset("three")).ok());
-      contexts_["first"].dataset = Dataset("three");
+      EXPECT_TRUE(Replace(*store_, "first", DatasetOf("three")).ok());
+      contexts_["first"].dataset = DatasetOf("three");
     });
     Do("update details", [&] {
       EXPECT_TRUE(Describe(*store_, "second", "changed").ok());
@@ -150,18 +56,24 @@ class RecordedStore {
       EXPECT_TRUE(Eventually(
           [&] { return std::filesystem::file_size(folder_ / "data/store/contexts.db-wal") == 0; }));
     });
-    PutNew("last", Dataset("four"));
+    PutNew("last", DatasetOf("four"));
+    PutNew("table", EncodedTable());
+    ChangeTo("append", "table", WithARow);
+    ChangeTo("encode anew", "table", EncodedAnew);
     Do("close", [&] { EXPECT_TRUE(store_->Close().ok()); });
     Do("turn into version 1", [&] {
       MakeEarlier(kAsVersion1, folder_.path());
       contexts_ = WithoutDescriptions(contexts_);
     });
     Do("migrate from version 1", [&] { store_ = Open(folder_.path()); });
-    PutNew("described", Dataset("five"));
+    PutNew("described", DatasetOf("five"));
     Do("close again", [&] { EXPECT_TRUE(store_->Close().ok()); });
     Do("turn into version 2", [&] { MakeEarlier(kAsVersion2, folder_.path()); });
     Do("migrate from version 2", [&] { store_ = Open(folder_.path()); });
-    PutNew("reduced", Dataset("six"));
+    Do("close once more", [&] { EXPECT_TRUE(store_->Close().ok()); });
+    Do("turn into version 3", [&] { MakeEarlier(kAsVersion3, folder_.path()); });
+    Do("migrate from version 3", [&] { store_ = Open(folder_.path()); });
+    PutNew("reduced", DatasetOf("six"));
     Do("close at last", [&] { EXPECT_TRUE(store_->Close().ok()); });
   }
 
@@ -178,6 +90,12 @@ class RecordedStore {
     Do("put " + name, [&] {
       EXPECT_TRUE(Put(*store_, name, dataset).ok());
       contexts_[name] = StoredAs(name, dataset);
+    });
+  }
+  void ChangeTo(const std::string& what, const std::string& name, NewContent change) {
+    Do(what, [&] {
+      EXPECT_TRUE(ChangeContent(*store_, name, change).ok());
+      ChangeAlike(change, &contexts_[name]);
     });
   }
   void Delete(const std::string& name) {
@@ -203,7 +121,7 @@ void CheckStore(const DiskImage& image, const Contexts& acknowledged, const Cont
   const Contexts found = ReadAll(*store);
   EXPECT_TRUE(found == acknowledged || found == under_way);
   EXPECT_EQ(FilesOfDatasets(folder.path()), DifferentDatasets(found));
-  const std::string dataset = Dataset("later");
+  const std::string dataset = DatasetOf("later");
   EXPECT_TRUE(Put(*store, "later", dataset).ok());
   EXPECT_EQ(store->ReadDataset(kTenant, "later").value_or(""), dataset);
 }
@@ -248,11 +166,11 @@ TEST(DiskCrashTest, AWriteThatIsNotWholeIsContinued) {
     const ShortWrites short_writes;
     const std::unique_ptr<ContextStore> store = Open(folder.path());
     ASSERT_NE(store, nullptr);
-    EXPECT_TRUE(Put(*store, "a", Dataset("one")).ok());
+    EXPECT_TRUE(Put(*store, "a", DatasetOf("one")).ok());
   }
   const std::unique_ptr<ContextStore> store = Open(folder.path());
   ASSERT_NE(store, nullptr);
-  EXPECT_TRUE(ReadAll(*store) == Contexts({{"a", StoredAs("a", Dataset("one"))}}));
+  EXPECT_TRUE(ReadAll(*store) == Contexts({{"a", StoredAs("a", DatasetOf("one"))}}));
 }
 
 // A change of a store that has the contexts "kept" and "old".
@@ -264,10 +182,12 @@ struct Operation {
 
 std::vector<Operation> Operations() {
   return {
-      {"put", [](ContextStore& store) { return Put(store, "added", Dataset("added")); },
-       [](Contexts& contexts) { contexts["added"] = StoredAs("added", Dataset("added")); }},
-      {"replace", [](ContextStore& store) { return Replace(store, "old", Dataset("new")); },
-       [](Contexts& contexts) { contexts["old"] = StoredAs("old", Dataset("new")); }},
+      {"put", [](ContextStore& store) { return Put(store, "added", DatasetOf("added")); },
+       [](Contexts& contexts) { contexts["added"] = StoredAs("added", DatasetOf("added")); }},
+      {"replace", [](ContextStore& store) { return Replace(store, "old", DatasetOf("new")); },
+       [](Contexts& contexts) { contexts["old"] = StoredAs("old", DatasetOf("new")); }},
+      {"append", [](ContextStore& store) { return ChangeContent(store, "old", WithARow); },
+       [](Contexts& contexts) { ChangeAlike(WithARow, &contexts["old"]); }},
       {"update", [](ContextStore& store) { return Describe(store, "old", "described"); },
        [](Contexts& contexts) { contexts["old"].description = "described"; }},
       {"delete", [](ContextStore& store) { return store.Delete(kTenant, "old"); },
@@ -280,8 +200,8 @@ bool FailOneCall(const Operation& operation, int64_t nth, int error) {
   const TempFolder folder;
   const std::unique_ptr<ContextStore> store = Open(folder.path());
   if (store == nullptr) return false;
-  EXPECT_TRUE(Put(*store, "kept", Dataset("kept")).ok());
-  EXPECT_TRUE(Put(*store, "old", Dataset("old")).ok());
+  EXPECT_TRUE(Put(*store, "kept", DatasetOf("kept")).ok());
+  EXPECT_TRUE(Put(*store, "old", EncodedTable()).ok());
   const Contexts before = ReadAll(*store);
   Contexts after = before;
   operation.expect(after);
@@ -352,7 +272,7 @@ bool FailMigration(const TempFolder& old, const Contexts& contexts, int64_t nth,
   const std::unique_ptr<ContextStore> opened = Open(folder.path());
   if (opened == nullptr) return false;
   EXPECT_TRUE(ReadAll(*opened) == contexts);
-  EXPECT_TRUE(Put(*opened, "reduced", Dataset("two")).ok());
+  EXPECT_TRUE(Put(*opened, "reduced", DatasetOf("two")).ok());
   EXPECT_EQ(ReadAll(*opened)["reduced"].memory, StoredAs("reduced", "").memory);
   return calls > nth;
 }
@@ -361,13 +281,13 @@ bool FailMigration(const TempFolder& old, const Contexts& contexts, int64_t nth,
 TEST(DiskCrashTest, AMigrationThatFailsIsRepeated) {
   spdlog::set_level(spdlog::level::off);
   const WithoutSync without_sync;
-  for (const char* const statements : {kAsVersion1, kAsVersion2}) {
+  for (const char* const statements : {kAsVersion1, kAsVersion2, kAsVersion3}) {
     const TempFolder old;
-    Contexts contexts = {{"a", StoredAs("a", Dataset("one"))}};
+    Contexts contexts = {{"a", StoredAs("a", DatasetOf("one"))}};
     {
       const std::unique_ptr<ContextStore> store = Open(old.path());
       ASSERT_NE(store, nullptr);
-      EXPECT_TRUE(Put(*store, "a", Dataset("one")).ok());
+      EXPECT_TRUE(Put(*store, "a", DatasetOf("one")).ok());
       EXPECT_TRUE(store->Close().ok());
       MakeEarlier(statements, old.path());
     }

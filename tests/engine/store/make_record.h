@@ -11,19 +11,28 @@
 
 namespace chorale {
 
-// Turns a database without memory sets into one of version 1, which has no details and uses.
+// Turns a database without memory sets and appended rows into one of version 1, which has no
+// details and uses.
 inline constexpr char kAsVersion1[] =
     "BEGIN;"
     "DROP TABLE summaries;"
     "PRAGMA user_version = 1;"
     "COMMIT;";
 
-// Turns a database without memory sets into one of version 2.
+// Turns a database without memory sets and appended rows into one of version 2.
 inline constexpr char kAsVersion2[] =
     "BEGIN;"
+    "ALTER TABLE summaries DROP COLUMN appended_rows;"
     "ALTER TABLE summaries DROP COLUMN memory_rows;"
     "ALTER TABLE summaries DROP COLUMN memory_policy;"
     "PRAGMA user_version = 2;"
+    "COMMIT;";
+
+// Turns a database without appended rows into one of version 3.
+inline constexpr char kAsVersion3[] =
+    "BEGIN;"
+    "ALTER TABLE summaries DROP COLUMN appended_rows;"
+    "PRAGMA user_version = 3;"
     "COMMIT;";
 
 inline ContextRecord MakeRecord(const std::string& tenant, const std::string& name,
