@@ -84,8 +84,18 @@ struct EncodeSpec {
   std::vector<float> y;    // [rows], in the model's target units
   MemorySet memory;        // REQUIRES: Backend::memory_sets() if the shape is reduced
   uint64_t seed = 0;       // of all random choices of a memory set; depends on the content alone
-  PoolRange kv;            // ContextBytes(config, shape()) of the context pool
-  PoolRange workspace;     // EncodeBytes(config, shape()) of the encode pool, during the work
+  // Dataset::append_starts, which divide the rows into blocks (engine/backend/encode_blocks.h). A
+  // row attends to the rows of its block and of all earlier blocks, and the row encoder is fitted
+  // to the first block alone. Empty: all rows are one block. REQUIRES, unless it is empty:
+  // Backend::appends(), and the shape is not reduced.
+  std::vector<int64_t> append_starts = {};
+  // A resident context of the first blocks: of the same model, with the same features, y and
+  // append_starts as this context up to its number of rows, which is one of append_starts. Its keys
+  // and values, and the state of its row encoder, are copied instead of computed again, with the
+  // same bits. Null: there is none. It must stay resident until the work is done or destroyed.
+  std::shared_ptr<const ResidentContext> prefix = nullptr;
+  PoolRange kv;         // ContextBytes(config, shape()) of the context pool
+  PoolRange workspace;  // EncodeBytes(config, shape()) of the encode pool, during the work
 
   ContextShape shape() const { return {.rows = features.rows, .memory = memory}; }
 };
@@ -283,6 +293,10 @@ class Backend {
 
   // Whether contexts can have memory sets. Any thread.
   virtual bool memory_sets() const { return false; }
+
+  // Whether contexts that are not reduced can have appended rows (EncodeSpec::append_starts and
+  // EncodeSpec::prefix). Any thread.
+  virtual bool appends() const { return false; }
 
   // Exact sizes in bytes, multiples of the pools' alignment (64 bytes or more): in the context pool
   // for a context; in the buffer pool for a decode and for a density of `paths` paths over

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "base/require.h"
+#include "engine/backend/encode_blocks.h"
 #include "engine/backend/memory_plan.h"
 
 namespace chorale {
@@ -56,6 +58,12 @@ std::vector<double> EncodePhaseFlops(const ModelConfig& config, int64_t context_
   return flops;
 }
 
+std::vector<double> CopyPhaseFlops(const ModelConfig& config) {
+  constexpr double kCopiedNumberFlops = 48;
+  const double row = static_cast<double>(2 * config.kv_width()) * kCopiedNumberFlops;
+  return std::vector<double>(config.n_layers, row);
+}
+
 std::vector<double> DensityPhaseFlops(const ModelConfig& config, int64_t context_rows,
                                       int64_t query_rows, double unit_rows) {
   const double keys = static_cast<double>(context_rows) + static_cast<double>(query_rows) / 2;
@@ -85,9 +93,18 @@ std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context
   return flops;
 }
 
-double EncodeFlops(const ModelConfig& config, const ContextShape& shape) {
-  if (shape.reduced()) return MemoryPlan(config, shape).flops();
-  return static_cast<double>(shape.rows) * Sum(EncodePhaseFlops(config, shape.rows));
+double EncodeFlops(const ModelConfig& config, const ContextShape& shape,
+                   absl::Span<const int64_t> append_starts, int64_t prefix_rows) {
+  if (shape.reduced()) {
+    Require(append_starts.empty(), "no rows are appended to a reduced context");
+    return MemoryPlan(config, shape).flops();
+  }
+  double flops = static_cast<double>(prefix_rows) * Sum(CopyPhaseFlops(config));
+  for (const RowRange& block : EncodeBlocks(shape.rows, append_starts, prefix_rows)) {
+    const int64_t keys = block.first + block.rows;
+    flops += static_cast<double>(block.rows) * Sum(EncodePhaseFlops(config, keys));
+  }
+  return flops;
 }
 
 // The cost of a step grows linearly from position 1 on, so the mean over these steps is the mean of

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "engine/data/memory_set.h"
 #include "engine/model/model_config.h"
 
@@ -37,6 +38,10 @@ double DecodeStepFlops(const ModelConfig& config, int64_t paths, int64_t context
 std::vector<double> EncodePhaseFlops(const ModelConfig& config, int64_t context_rows,
                                      double unit_rows = 1, double row_encoder = 0);
 
+// Phases 0 to L - 1: phase l copies K and V of layer l of a row, from main memory to main memory.
+// Its cost is that of the FLOPs that take about as long.
+std::vector<double> CopyPhaseFlops(const ModelConfig& config);
+
 // Phases 0 to L. Every other row is a buffer token, which skips phase L; on average over a path,
 // T/2 buffer keys are visible to a row.
 std::vector<double> DensityPhaseFlops(const ModelConfig& config, int64_t context_rows,
@@ -52,7 +57,12 @@ std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context
 // FLOPs of complete units of work, for estimates of the duration of a queue. EncodeFlops omits the
 // row encoder; for a reduced context, it is that of a MemoryPlan (engine/backend/memory_plan.h).
 // The others omit the encoding of query rows.
-double EncodeFlops(const ModelConfig& config, const ContextShape& shape);
+//
+// The rows of a context with append_starts attend to the keys up to the end of their block
+// (engine/backend/encode_blocks.h, with the requirements of these arguments). The keys and values
+// of a prefix of prefix_rows rows (EncodeSpec::prefix) are copied.
+double EncodeFlops(const ModelConfig& config, const ContextShape& shape,
+                   absl::Span<const int64_t> append_starts = {}, int64_t prefix_rows = 0);
 // FLOPs of `steps` decode steps from `position` on.
 double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_rows, int64_t position,
                    int64_t steps);

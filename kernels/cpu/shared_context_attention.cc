@@ -122,7 +122,7 @@ struct ScoreChanges {
   HWY_INLINE void SetBlock(const SharedContextAttentionParams& p, int64_t kv_head, int64_t begin,
                            int64_t keys) {
     if (!weighted) return;
-    const float* from = p.context_log_weights + kv_head * p.context_rows + begin;
+    const float* from = p.context_log_weights + kv_head * p.context_capacity + begin;
     for (int64_t k = 0; k < keys; ++k) log_weight[k] = from[k] * kLog2E;
     std::fill(log_weight + keys, log_weight + RoundUp(keys, kPanel), 0.0f);
   }
@@ -206,12 +206,14 @@ class BufferPrefetch {
 
 void AttendContext(const SharedContextAttentionParams& p, const TileRange& range,
                    AttentionTile& tile) {
-  const float* keys = p.context_keys + range.kv_head * PackedKeysSize(p.context_rows, p.head_dim);
-  const float* values = p.context_values + range.kv_head * ValuesSize(p.context_rows, p.head_dim);
+  const int64_t head_keys = PackedKeysSize(p.context_capacity, p.head_dim);
+  const int64_t head_values = ValuesSize(p.context_capacity, p.head_dim);
+  const float* keys = p.context_keys + range.kv_head * head_keys;
+  const float* values = p.context_values + range.kv_head * head_values;
   // The end of the last head: after the last block of a head, the first block of the next head is
   // prefetched.
-  const float* keys_end = p.context_keys + p.kv_heads * PackedKeysSize(p.context_rows, p.head_dim);
-  const float* values_end = p.context_values + p.kv_heads * ValuesSize(p.context_rows, p.head_dim);
+  const float* keys_end = p.context_keys + p.kv_heads * head_keys;
+  const float* values_end = p.context_values + p.kv_heads * head_values;
   const int64_t block_keys = BlockKeys(p.head_dim);
   const int64_t groups = CeilDiv(range.padded, kFmaRows);
   // Elements of the next block to prefetch with each group of queries.

@@ -63,6 +63,7 @@ absl::Status ValidateSharedContextAttention(const SharedContextAttentionParams& 
     return s;
   }
   RETURN_IF_ERROR(RequireNotNegative({{"context_rows", p.context_rows}}));
+  RETURN_IF_ERROR(RequireAtLeast({"context_capacity", p.context_capacity}, p.context_rows));
   if (p.heads % p.kv_heads != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("kv_heads is ", p.kv_heads, ", must divide heads ", p.heads));

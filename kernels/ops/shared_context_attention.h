@@ -33,12 +33,13 @@ struct SharedContextAttentionParams {
   float* out = nullptr;      // [rows, H, Dh], row stride out_stride; may be q itself
   float* lse = nullptr;      // [rows, H], natural logarithm; null: not stored
 
-  // The context, shared by all rows; null if context_rows is 0.
-  const float* context_keys = nullptr;    // [Hkv] packed keys, see panel_layout.h
-  const float* context_values = nullptr;  // [Hkv, Nctx, Dh]
+  // The context, shared by all rows; null if context_rows is 0. The rows attend to its first
+  // context_rows keys; other keys, up to the capacity, are not used.
+  const float* context_keys = nullptr;    // [Hkv] packed keys of that capacity, see panel_layout.h
+  const float* context_values = nullptr;  // [Hkv, context_capacity, Dh]
   // Logarithms of the weights of the context keys, finite; null: all weights are 1. The weights of
   // buffer keys are 1.
-  const float* context_log_weights = nullptr;  // [Hkv, Nctx]
+  const float* context_log_weights = nullptr;  // [Hkv, context_capacity]
   // The context key to which a row does not attend, for each K/V head; -1: none. Null: none of any
   // row.
   const int32_t* row_hidden_key = nullptr;  // [rows, Hkv]
@@ -56,6 +57,7 @@ struct SharedContextAttentionParams {
   int64_t kv_heads = 0;  // Hkv, divides H
   int64_t head_dim = 0;  // Dh
   int64_t context_rows = 0;
+  int64_t context_capacity = 0;  // at least context_rows
   int64_t buffer_capacity = 0;
   int64_t buffer_path_stride = 0;
   int64_t q_stride = 0;

@@ -130,7 +130,7 @@ void BM_Attention(benchmark::State& state) {
   p.rows = rows;
   p.heads = p.kv_heads = heads;
   p.head_dim = head_dim;
-  p.context_rows = context_rows;
+  p.context_rows = p.context_capacity = context_rows;
   p.buffer_capacity = capacity;
   p.buffer_path_stride = path_stride;
   p.q_stride = p.out_stride = width;

@@ -63,6 +63,7 @@ class Backend : public chorale::Backend {
   }
 
   bool memory_sets() const override { return true; }
+  bool appends() const override { return true; }
   int64_t ContextBytes(const ModelConfig& config, const ContextShape& shape) const override {
     return ContextLayout(config, shape).bytes();
   }
@@ -84,7 +85,8 @@ class Backend : public chorale::Backend {
     if (spec.shape().reduced()) {
       return std::make_unique<MemoryEncodeWork>(std::move(spec), pool, threads_->threads());
     }
-    return std::make_unique<EncodeWork>(std::move(spec), pool, threads_->threads());
+    const float* prefix = spec.prefix == nullptr ? nullptr : context_pool_->At(spec.prefix->kv);
+    return std::make_unique<EncodeWork>(std::move(spec), pool, threads_->threads(), prefix);
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features, PoolRange buffer) override {

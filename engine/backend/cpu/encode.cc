@@ -3,9 +3,10 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "base/require.h"
 #include "engine/backend/cpu/forward.h"
-#include "engine/backend/flop_model.h"
+#include "engine/backend/host/attention_kv.h"
 
 namespace chorale::cpu {
 namespace {
@@ -15,26 +16,33 @@ constexpr int64_t kRowsPerStep = 256;
 
 }  // namespace
 
-EncodeWork::EncodeWork(EncodeSpec spec, float* pool, int threads)
+EncodeWork::EncodeWork(EncodeSpec spec, float* pool, int threads, const float* prefix)
     : spec_(std::move(spec)),
       model_(&AsPackedModel(*spec_.model)),
       shape_(spec_.shape()),
       layout_(model_->config(), shape_),
       memory_(pool),
-      fit_(model_->row_encoder().NewFit(spec_.features, spec_.y)),
-      tokens_(shape_.rows * model_->config().d_model),
-      fit_schedule_({fit_->task_flops()}, fit_->tasks(), 1),
-      schedule_(EncodePhaseFlops(model_->config(), shape_.rows), shape_.rows,
-                ChunkRowsFor(shape_.rows), threads) {
+      prefix_memory_(prefix),
+      fit_(NewFit(*model_, spec_)),
+      encoder_state_(spec_.prefix == nullptr ? nullptr : spec_.prefix->encoder_state),
+      schedule_(spec_, fit_.get(), threads) {
   RequireShape(spec_.features);
   Require(!shape_.reduced(), "the context is not reduced");
   Require(std::ssize(spec_.y) == shape_.rows, "y is [rows]");
   Require(spec_.kv.bytes >= layout_.bytes(), "the range holds the context");
+  if (spec_.prefix == nullptr) return;
+  Require(spec_.prefix->model == spec_.model, "the prefix is of the same model");
+  Require(!spec_.prefix->shape.reduced(), "the prefix is not reduced");
+  Require(prefix_memory_ != nullptr && encoder_state_ != nullptr, "the prefix is resident");
 }
 
-int64_t EncodeWork::steps_at_this_cost() const {
-  if (done()) return 0;
-  return fitted() ? schedule_.StepsThrough(schedule_.phase()) : fit_schedule_.steps_at_this_cost();
+// To the rows before the first append.
+std::unique_ptr<RowEncoderFit> EncodeWork::NewFit(const PackedModel& model,
+                                                  const EncodeSpec& spec) {
+  if (spec.prefix != nullptr) return nullptr;
+  absl::Span<const float> y = spec.y;
+  if (!spec.append_starts.empty()) y = y.subspan(0, spec.append_starts.front());
+  return model.row_encoder().NewFit(spec.features, y);
 }
 
 ResidentContext EncodeWork::TakeContext() {
@@ -43,72 +51,88 @@ ResidentContext EncodeWork::TakeContext() {
 }
 
 int64_t EncodeWork::BeginBatch(int64_t max_steps, int parallelism) {
-  return fitted() ? schedule_.BeginBatch(max_steps) : fit_schedule_.BeginBatch(max_steps);
+  return schedule_.BeginBatch(max_steps);
 }
 
 void EncodeWork::RunTask(int64_t task, Scratch& scratch) {
-  if (!fitted()) {
-    fit_->RunTask(fit_schedule_.RowsOf(task).first);
-    return;
+  const RowRange rows = schedule_.RowsOf(task);
+  switch (schedule_.stage()) {
+    case EncodeStage::kFit:
+      return fit_->RunTask(rows.first);
+    case EncodeStage::kCopy:
+      return CopyRowsOfPrefix(rows);
+    case EncodeStage::kBlock:
+      return EncodeRowsOfBlock(rows, scratch);
   }
-  const int64_t layer = schedule_.phase();
-  const auto [first, rows] = schedule_.RowsOf(task);
-  float* x = tokens_.data() + first * model_->config().d_model;
-  if (layer == 0) {
-    EmbedRowsOfContext(first, rows, scratch);
-  } else {
-    AttendAndFeedForward(layer - 1, rows, x, scratch);
-  }
-  PreAttention(layer, first, rows, x, scratch);
 }
 
 int64_t EncodeWork::EndBatch() {
-  if (!fitted()) {
-    const int64_t steps = fit_schedule_.EndBatch();
-    if (fitted()) {
-      encoder_state_ = fit_->Finish();
-      fit_.reset();
-    }
-    return steps;
-  }
+  const int64_t stage = schedule_.stage_index();
   const int64_t steps = schedule_.EndBatch();
-  if (schedule_.phase() > 0) {
+  if (schedule_.stage_index() > stage) EndStage();
+  if (done() || (schedule_.last_stage() && schedule_.layer() > 0)) {
     spec_.features = {};
     spec_.y = {};
   }
-  if (done()) tokens_ = AlignedBuffer();
   return steps;
 }
 
-void EncodeWork::EmbedRowsOfContext(int64_t first, int64_t rows, Scratch& scratch) {
-  model_->row_encoder().Encode(*encoder_state_, spec_.features, first, rows,
+// A block, or nothing, follows any stage.
+void EncodeWork::EndStage() {
+  if (fit_ != nullptr) {
+    encoder_state_ = fit_->Finish();
+    fit_.reset();
+  }
+  tokens_ = AlignedBuffer();
+  if (!done()) tokens_.Reserve(schedule_.rows().rows * model_->config().d_model);
+}
+
+void EncodeWork::CopyRowsOfPrefix(RowRange rows) {
+  const int64_t layer = schedule_.layer();
+  const ContextLayout from(model_->config(), spec_.prefix->shape);
+  CopyKv(LayerKvShape(model_->config()), rows.first, rows.rows,
+         from.Layer(prefix_memory_, layer).kv, layout_.Layer(memory_, layer).kv);
+}
+
+void EncodeWork::EncodeRowsOfBlock(RowRange rows, Scratch& scratch) {
+  const int64_t layer = schedule_.layer();
+  float* x = tokens_.data() + (rows.first - schedule_.rows().first) * model_->config().d_model;
+  if (layer == 0) {
+    Embed(rows, x, scratch);
+  } else {
+    AttendAndFeedForward(layer - 1, rows.rows, x, scratch);
+  }
+  PreAttention(layer, rows, x, scratch);
+}
+
+void EncodeWork::Embed(RowRange rows, float* x, Scratch& scratch) {
+  model_->row_encoder().Encode(*encoder_state_, spec_.features, rows.first, rows.rows,
                                scratch.encodings.data());
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t row = 0; row < rows.rows; ++row) {
     scratch.encoding[row] = static_cast<int32_t>(row);
     scratch.offset[row] = TokenOffset::kContext;
-    scratch.y[row] = spec_.y[first + row];
+    scratch.y[row] = spec_.y[rows.first + row];
   }
-  EmbedTokens(*model_, scratch.encodings.data(), rows, scratch,
-              tokens_.data() + first * model_->config().d_model);
+  EmbedTokens(*model_, scratch.encodings.data(), rows.rows, scratch, x);
 }
 
 void EncodeWork::AttendAndFeedForward(int64_t layer, int64_t rows, float* x, Scratch& scratch) {
   const PackedLayer& weights = model_->layers()[layer];
+  const RowRange block = schedule_.rows();
   AttentionKv keys;
   keys.context = layout_.Layer(memory_, layer).kv;
-  keys.context_rows = shape_.rows;
+  keys.context_rows = block.first + block.rows;
   AttendRows(*model_, weights, keys, rows, x, scratch);
   FeedForward(*model_, weights, rows, x, scratch);
 }
 
-void EncodeWork::PreAttention(int64_t layer, int64_t first, int64_t rows, float* x,
-                              Scratch& scratch) {
+void EncodeWork::PreAttention(int64_t layer, RowRange rows, float* x, Scratch& scratch) {
   const PackedLayer& weights = model_->layers()[layer];
   const ModelConfig& config = model_->config();
-  MixFeatures(*model_, weights, rows, x, scratch);
-  ProjectKv(*model_, weights, rows, x, config.d_model, scratch);
-  AppendKv(LayerKvShape(config), rows, scratch.key_value.data(), 2 * config.kv_width(),
-           layout_.Layer(memory_, layer).kv, first);
+  MixFeatures(*model_, weights, rows.rows, x, scratch);
+  ProjectKv(*model_, weights, rows.rows, x, config.d_model, scratch);
+  AppendKv(LayerKvShape(config), rows.rows, scratch.key_value.data(), 2 * config.kv_width(),
+           layout_.Layer(memory_, layer).kv, rows.first);
 }
 
 EncodeQueryRowsWork::EncodeQueryRowsWork(std::shared_ptr<const ResidentContext> context,

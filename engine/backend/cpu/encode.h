@@ -8,6 +8,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cpu/context_layout.h"
+#include "engine/backend/cpu/encode_schedule.h"
 #include "engine/backend/cpu/work.h"
 #include "engine/backend/host/aligned_buffer.h"
 #include "engine/backend/layer_schedule.h"
@@ -23,20 +24,22 @@ namespace chorale::cpu {
 //               write K and V of layer l
 // clang-format on
 //
-// The rest of the last layer is not computed, because nothing reads it. Between phases the tokens
-// of all rows, [N, D], are in separate host memory.
+// The rest of the last layer is not computed, because nothing reads it. If rows were appended, the
+// fit is to the rows before the first append, and the blocks of rows (EncodeSchedule) pass through
+// the layers one after the other. A prefix replaces the fit and the blocks that it contains: its
+// K/V are copied. Between phases the tokens of the rows of one block are in separate host memory.
 //
 // Thread contract: see BatchedWork. Tasks of one batch process different rows.
 class EncodeWork : public chorale::EncodeWork, public BatchedWork {
  public:
-  // `pool` is the context pool's memory at spec.kv; `threads` determines the number of rows per
-  // step. REQUIRES: !spec.shape().reduced().
-  EncodeWork(EncodeSpec spec, float* pool, int threads);
+  // `pool` is the context pool's memory at spec.kv, and `prefix` at spec.prefix->kv; `threads`
+  // determines the number of rows per step. REQUIRES: !spec.shape().reduced().
+  EncodeWork(EncodeSpec spec, float* pool, int threads, const float* prefix = nullptr);
 
   bool done() const override { return schedule_.done(); }
-  double next_step_flops() const override { return current_schedule().next_step_flops(); }
-  double next_flops(int64_t steps) const override { return current_schedule().next_flops(steps); }
-  int64_t steps_at_this_cost() const override;
+  double next_step_flops() const override { return schedule_.next_step_flops(); }
+  double next_flops(int64_t steps) const override { return schedule_.next_flops(steps); }
+  int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   ResidentContext TakeContext() override;
 
   int64_t BeginBatch(int64_t max_steps, int parallelism) override;
@@ -44,24 +47,30 @@ class EncodeWork : public chorale::EncodeWork, public BatchedWork {
   int64_t EndBatch() override;
 
  private:
-  bool fitted() const { return fit_schedule_.done(); }
-  const LayerSchedule& current_schedule() const { return fitted() ? schedule_ : fit_schedule_; }
+  static std::unique_ptr<RowEncoderFit> NewFit(const PackedModel& model, const EncodeSpec& spec);
 
-  void EmbedRowsOfContext(int64_t first, int64_t rows, Scratch& scratch);
+  void EndStage();
+
+  // Tasks; `rows` are rows of the context.
+  void CopyRowsOfPrefix(RowRange rows);
+  void EncodeRowsOfBlock(RowRange rows, Scratch& scratch);
+
+  // x = the tokens of these rows, [rows, D].
+  void Embed(RowRange rows, float* x, Scratch& scratch);
   void AttendAndFeedForward(int64_t layer, int64_t rows, float* x, Scratch& scratch);
-  void PreAttention(int64_t layer, int64_t first, int64_t rows, float* x, Scratch& scratch);
+  void PreAttention(int64_t layer, RowRange rows, float* x, Scratch& scratch);
 
-  EncodeSpec spec_;  // its features and y are emptied after layer 0
+  EncodeSpec spec_;  // its features and y are emptied after layer 0 of the last block
   const PackedModel* const model_;
   const ContextShape shape_;
   const ContextLayout layout_;
   float* const memory_;  // of the context
+  const float* const prefix_memory_;
 
-  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
+  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished; null with a prefix
   std::shared_ptr<const RowEncoderState> encoder_state_;
-  AlignedBuffer tokens_;        // [N, D]
-  LayerSchedule fit_schedule_;  // of the row encoder's fit
-  LayerSchedule schedule_;      // phase l processes layer l, after the fit
+  EncodeSchedule schedule_;
+  AlignedBuffer tokens_;  // [rows of the block, D]
 };
 
 // Encodes the query rows of a request. A step is a bounded batch of rows. Thread contract: see

@@ -88,6 +88,7 @@ void AttendTo(const PackedModel& model, const PackedLayer& layer, const Attentio
       .kv_heads = config.n_kv_heads,
       .head_dim = config.head_dim(),
       .context_rows = keys.context_rows,
+      .context_capacity = keys.context.capacity,
       .buffer_capacity = keys.buffer.capacity,
       .buffer_path_stride = keys.buffer_path_stride,
       .q_stride = d,

@@ -17,8 +17,8 @@ namespace chorale::cpu {
 // The keys and values that the rows of a chunk attend to in one layer.
 struct AttentionKv {
   KvView<const float> context;
-  const float* context_log_weights = nullptr;  // [Hkv, context_rows]; null: all weights are 1
-  int64_t context_rows = 0;                    // keys
+  const float* context_log_weights = nullptr;  // [Hkv, capacity]; null: all weights are 1
+  int64_t context_rows = 0;                    // the first keys, to which the rows attend
   // Buffers of the paths; the buffer of path p begins at p * buffer_path_stride. If null, there is
   // no buffer, and scratch.row_path and scratch.row_visible are not read.
   KvView<const float> buffer;

@@ -29,6 +29,8 @@ MemoryEncodeWork::MemoryEncodeWork(EncodeSpec spec, float* pool, int threads)
   RequireShape(spec_.features);
   Require(std::ssize(spec_.y) == shape_.rows, "y is [rows]");
   Require(spec_.kv.bytes >= layout_.bytes(), "the range holds the context");
+  Require(spec_.append_starts.empty() && spec_.prefix == nullptr,
+          "no rows are appended to a reduced context");
 }
 
 ResidentContext MemoryEncodeWork::TakeContext() {

@@ -20,8 +20,8 @@ inline constexpr int64_t kChunkRows = 2 * kTilePaths;
 
 // The rows of a chunk in which all rows attend to `context_rows` context rows. For a large context,
 // attention is most of the work, and a step has fewer rows so that it stays short. The result is a
-// multiple of the panel size, so that two tasks of an encoding without a memory set never write to
-// the same cache line.
+// multiple of the panel size, so that two tasks of an encoding without a memory set and without
+// appended rows never write to the same cache line.
 inline int64_t ChunkRowsFor(int64_t context_rows) {
   constexpr int64_t kLargeContext = 8'192;
   static_assert(kChunkRows % kernels::kPanel == 0);

@@ -1,5 +1,6 @@
 #include "engine/backend/host/attention_kv.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "kernels/ops/append_kv.h"
@@ -24,6 +25,28 @@ void AppendKv(const KvShape& shape, int64_t n, const float* projected, int64_t s
                                           .kv_stride = stride};
   assert(kernels::ValidateAppendKv(params).ok());
   kernels::AppendKv(params);
+}
+
+void CopyKv(const KvShape& shape, int64_t first, int64_t n, const KvView<const float>& from,
+            const KvView<float>& to) {
+  using kernels::kPanel;
+  assert(first % kPanel == 0);
+  const int64_t width = shape.head_dim;
+  const int64_t in_panels = n / kPanel * kPanel;
+  for (int64_t head = 0; head < shape.heads; ++head) {
+    std::copy_n(from.values + kernels::ValuesSize(head * from.capacity + first, width), n * width,
+                to.values + kernels::ValuesSize(head * to.capacity + first, width));
+    const float* keys =
+        from.keys + head * kernels::PackedKeysSize(from.capacity, width) + first * width;
+    float* copied = to.keys + head * kernels::PackedKeysSize(to.capacity, width) + first * width;
+    std::copy_n(keys, in_panels * width, copied);
+    if (in_panels == n) continue;
+    // The last panel also contains other keys, or padding.
+    for (int64_t d = 0; d < width; ++d) {
+      const int64_t at = in_panels * width + d * kPanel;
+      std::copy_n(keys + at, n - in_panels, copied + at);
+    }
+  }
 }
 
 }  // namespace chorale

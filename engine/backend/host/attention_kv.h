@@ -46,6 +46,12 @@ KvShape LayerKvShape(const ModelConfig& config);
 void AppendKv(const KvShape& shape, int64_t n, const float* projected, int64_t stride,
               const KvView<float>& kv, int64_t offset);
 
+// Copies keys and values [first, first + n) of all heads to the same positions of `to`, whose
+// capacity may differ. Nothing else of `to` changes. REQUIRES: first is a multiple of
+// kernels::kPanel. Copies to disjoint ranges may run at the same time.
+void CopyKv(const KvShape& shape, int64_t first, int64_t n, const KvView<const float>& from,
+            const KvView<float>& to);
+
 }  // namespace chorale
 
 #endif  // CHORALE_ENGINE_BACKEND_HOST_ATTENTION_KV_H_

@@ -215,7 +215,8 @@ class CellAttentionFit : public RowEncoderFit {
       : model_(model),
         context_(context),
         y_(y),
-        parts_(CeilDiv(context.rows, kFitRows)),
+        rows_(static_cast<int64_t>(y.size())),
+        parts_(CeilDiv(rows_, kFitRows)),
         points_(context.features * model.inducing_points * model.width),
         states_(context.features * parts_),
         parts_left_(context.features) {
@@ -225,7 +226,7 @@ class CellAttentionFit : public RowEncoderFit {
   int64_t tasks() const override { return context_.features * parts_; }
 
   double task_flops() const override {
-    const auto rows = static_cast<double>(std::min(context_.rows, kFitRows));
+    const auto rows = static_cast<double>(std::min(rows_, kFitRows));
     const auto inputs = static_cast<double>(model_.cell_and_target.in());
     return rows * 2 * inputs * static_cast<double>(model_.width) + model_.summarise.KvFlops(rows) +
            model_.summarise.AttendFlops(static_cast<double>(model_.inducing_points), rows);
@@ -235,7 +236,7 @@ class CellAttentionFit : public RowEncoderFit {
     const EncoderBlock& block = model_.summarise;
     const int64_t column = task / parts_;
     const int64_t first = task % parts_ * kFitRows;
-    const int64_t rows = std::min(kFitRows, context_.rows - first);
+    const int64_t rows = std::min(kFitRows, rows_ - first);
     CellScratch scratch;
     scratch.column.Reserve(kBlockCells * model_.width);
     AlignedBuffer memory(block.KvSize(rows));
@@ -268,6 +269,7 @@ class CellAttentionFit : public RowEncoderFit {
   const CellAttention& model_;
   const FeatureMatrix& context_;
   const absl::Span<const float> y_;
+  const int64_t rows_;                            // of the fit
   const int64_t parts_;                           // of a column
   std::vector<float> points_;                     // [F, I, E]
   std::vector<EncoderBlock::Part> states_;        // [F, parts]

@@ -46,6 +46,7 @@ void EncoderBlock::AttendToKeys(int64_t n, const float* q, int64_t q_stride,
       .kv_heads = kv_shape_.heads,
       .head_dim = kv_shape_.head_dim,
       .context_rows = keys,
+      .context_capacity = kv.capacity,
       .q_stride = q_stride,
       .out_stride = width_,
       .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(kv_shape_.head_dim)))};

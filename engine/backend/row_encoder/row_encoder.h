@@ -35,7 +35,8 @@ class RowEncoder {
  public:
   virtual ~RowEncoder() = default;
 
-  // Both arguments outlive the result. y [rows] is in the model's target units.
+  // Of the first rows of `context`, as many as y has elements: y [rows] is in the model's target
+  // units. Both arguments outlive the result.
   virtual std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
                                                 absl::Span<const float> y) const = 0;
 

@@ -41,8 +41,11 @@ std::unique_ptr<EncodeWork> BackendDriver::NewEncode(std::shared_ptr<const Backe
                                                      const FeatureMatrix& features,
                                                      const std::vector<float>& y,
                                                      const MemorySet& memory, uint64_t seed) {
-  EncodeSpec spec = {
-      .model = std::move(model), .features = features, .y = y, .memory = memory, .seed = seed};
+  return NewEncode(
+      {.model = std::move(model), .features = features, .y = y, .memory = memory, .seed = seed});
+}
+
+std::unique_ptr<EncodeWork> BackendDriver::NewEncode(EncodeSpec spec) {
   const ModelConfig& config = spec.model->config();
   spec.kv = TakeContextRange(config, spec.shape());
   spec.workspace = {.offset = encode_bytes_, .bytes = backend_->EncodeBytes(config, spec.shape())};
@@ -73,7 +76,14 @@ std::unique_ptr<PredictWork> BackendDriver::NewPredict(
 std::shared_ptr<const ResidentContext> BackendDriver::Encode(
     std::shared_ptr<const BackendModel> model, const FeatureMatrix& features,
     const std::vector<float>& y, int64_t steps_per_slice, const MemorySet& memory, uint64_t seed) {
-  const std::unique_ptr<EncodeWork> work = NewEncode(std::move(model), features, y, memory, seed);
+  return Encode(
+      {.model = std::move(model), .features = features, .y = y, .memory = memory, .seed = seed},
+      steps_per_slice);
+}
+
+std::shared_ptr<const ResidentContext> BackendDriver::Encode(EncodeSpec spec,
+                                                             int64_t steps_per_slice) {
+  const std::unique_ptr<EncodeWork> work = NewEncode(std::move(spec));
   Run(work.get(), steps_per_slice);
   return std::make_shared<const ResidentContext>(work->TakeContext());
 }

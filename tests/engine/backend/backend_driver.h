@@ -25,6 +25,8 @@ class BackendDriver {
   PoolRange TakeContextRange(const ModelConfig& config, const ContextShape& shape);
   PoolRange TakeBufferRange(int64_t bytes);
 
+  // Sets the ranges of the specification.
+  std::unique_ptr<EncodeWork> NewEncode(EncodeSpec spec);
   std::unique_ptr<EncodeWork> NewEncode(std::shared_ptr<const BackendModel> model,
                                         const FeatureMatrix& features, const std::vector<float>& y,
                                         const MemorySet& memory = {}, uint64_t seed = 0);
@@ -33,6 +35,7 @@ class BackendDriver {
   std::unique_ptr<PredictWork> NewPredict(std::shared_ptr<const ResidentContext> context,
                                           std::shared_ptr<const EncodedRows> query_rows,
                                           int64_t first_row, int64_t rows);
+  std::shared_ptr<const ResidentContext> Encode(EncodeSpec spec, int64_t steps_per_slice = 1);
   std::shared_ptr<const ResidentContext> Encode(std::shared_ptr<const BackendModel> model,
                                                 const FeatureMatrix& features,
                                                 const std::vector<float>& y,

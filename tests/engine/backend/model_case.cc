@@ -14,12 +14,36 @@ std::vector<int32_t> ModelCase::RandomOrders() const {
   return orders;
 }
 
-LoadedCase::LoadedCase(const ModelCase& model_case, BackendDriver& driver, int64_t steps_per_slice)
-    : case_(model_case), driver_(driver) {
-  context_ = driver.Encode(driver.AddModel(MakeTestModel(case_.options)), case_.XContext(),
-                           case_.YContext(), steps_per_slice, case_.memory, case_.seed);
-  rows_ = driver.EncodeRows(context_, case_.XTarget());
+ModelCase ModelCase::Prefix(int64_t rows) const {
+  ModelCase prefix = *this;
+  prefix.context_rows = rows;
+  std::erase_if(prefix.append_starts, [rows](int64_t start) { return start >= rows; });
+  return prefix;
 }
+
+EncodeSpec ModelCase::Encoding(std::shared_ptr<const BackendModel> model,
+                               std::shared_ptr<const ResidentContext> prefix) const {
+  return {.model = std::move(model),
+          .features = XContext(),
+          .y = YContext(),
+          .memory = memory,
+          .seed = seed,
+          .append_starts = append_starts,
+          .prefix = std::move(prefix)};
+}
+
+LoadedCase::LoadedCase(const ModelCase& model_case, BackendDriver& driver, int64_t steps_per_slice)
+    : LoadedCase(
+          model_case, driver,
+          driver.Encode(model_case.Encoding(driver.AddModel(MakeTestModel(model_case.options))),
+                        steps_per_slice)) {}
+
+LoadedCase::LoadedCase(const ModelCase& model_case, BackendDriver& driver,
+                       std::shared_ptr<const ResidentContext> context)
+    : case_(model_case),
+      driver_(driver),
+      context_(std::move(context)),
+      rows_(driver.EncodeRows(context_, case_.XTarget())) {}
 
 TileSpec LoadedCase::Tile(int64_t first, int64_t paths, Order order) const {
   TileSpec tile;

@@ -4,6 +4,7 @@
 #define CHORALE_TESTS_ENGINE_BACKEND_MODEL_CASE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,17 @@ struct ModelCase {
   int64_t features = 3;
   uint64_t seed = 7;
   MemorySet memory = {};
+  std::vector<int64_t> append_starts = {};
 
   FeatureMatrix XContext() const { return MakeFeatures(context_rows, features, seed); }
   FeatureMatrix XTarget() const { return MakeFeatures(query_rows, features, seed + 1); }
   std::vector<float> YContext() const { return MakeValues(context_rows, seed + 2); }
+  // The case whose context has the first rows of this one, up to one of append_starts.
+  ModelCase Prefix(int64_t rows) const;
+  // The rows before the first append, to which the row encoder is fitted.
+  ModelCase Base() const { return append_starts.empty() ? *this : Prefix(append_starts.front()); }
+  EncodeSpec Encoding(std::shared_ptr<const BackendModel> model,
+                      std::shared_ptr<const ResidentContext> prefix = nullptr) const;
   // Of all paths, [T, paths].
   std::vector<float> Values() const { return MakeValues(paths * query_rows, seed + 3); }
   // A different random order for each path, [paths, T].
@@ -35,6 +43,9 @@ struct ModelCase {
 class LoadedCase {
  public:
   LoadedCase(const ModelCase& model_case, BackendDriver& driver, int64_t steps_per_slice = 1);
+  // Encoded by the caller.
+  LoadedCase(const ModelCase& model_case, BackendDriver& driver,
+             std::shared_ptr<const ResidentContext> context);
 
   const ModelCase& model_case() const { return case_; }
   const std::shared_ptr<const ResidentContext>& context() const { return context_; }

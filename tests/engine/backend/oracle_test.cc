@@ -1,5 +1,6 @@
 // A backend against the float64 model of reference_forward.h, over shapes that the golden models do
-// not have: fewer K/V heads than query heads, one query row, one context row, odd sizes.
+// not have: fewer K/V heads than query heads, one query row, one context row, appended rows, odd
+// sizes.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -41,11 +42,15 @@ class OracleTest : public under_test::BackendTest, public testing::WithParamInte
     if (under_test::TooLargeForDevice(GetParam().size)) {
       GTEST_SKIP() << "too large for the emulator";
     }
-    model_ = MakeTestModel(case_.options);
-    context_ = reference::EncodeContext(model_, case_.XContext(), case_.YContext());
-    query_rows_ =
-        reference::EncodeRows(model_, case_.XContext(), case_.YContext(), case_.XTarget());
     driver_.emplace(under_test::NewDriver(GetParam().resources));
+    if (!case_.append_starts.empty() && !driver_->backend().appends()) {
+      GTEST_SKIP() << "no rows can be appended";
+    }
+    model_ = MakeTestModel(case_.options);
+    context_ =
+        reference::EncodeContext(model_, case_.XContext(), case_.YContext(), case_.append_starts);
+    const ModelCase base = case_.Base();
+    query_rows_ = reference::EncodeRows(model_, base.XContext(), base.YContext(), case_.XTarget());
     loaded_.emplace(case_, *driver_);
   }
 
@@ -196,7 +201,29 @@ std::vector<NamedCase> Cases() {
       {"PanelPlusOne", {.context_rows = 65, .query_rows = 17, .paths = 3}, Size::kLarge},
       {"ManyCells",
        {.options = cell_attention, .context_rows = 600, .query_rows = 60, .features = 11},
-       Size::kLarge}};
+       Size::kLarge},
+      {"AppendedRow", {.context_rows = 22, .append_starts = {21}}},
+      {"AppendedToARow", {.context_rows = 4, .append_starts = {1}}},
+      {"AppendedPanel", {.options = grouped, .context_rows = 37, .append_starts = {21}}},
+      {"AppendedToPanels",
+       {.options = single, .context_rows = 80, .query_rows = 4, .append_starts = {32, 64}}},
+      {"AppendedKeyBlock",
+       {.options = grouped, .context_rows = 321, .query_rows = 3, .append_starts = {150}}},
+      {"Appends",
+       {.options = deep, .context_rows = 79, .append_starts = {21, 22, 23, 39, 41, 78}},
+       Size::kLarge},
+      {"AppendedCells",
+       {.options = cell_attention, .context_rows = 60, .features = 4, .append_starts = {37}}},
+      {"AppendsOfCells",
+       {.options = wide_cells,
+        .context_rows = 60,
+        .query_rows = 5,
+        .features = 6,
+        .append_starts = {17, 18, 34}}},
+      {"AppendedCellToOne",
+       {.options = cell_attention, .context_rows = 3, .features = 1, .append_starts = {1, 2}},
+       Size::kSmall,
+       2}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, OracleTest, testing::ValuesIn(Cases()),

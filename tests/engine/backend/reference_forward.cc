@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <numbers>
+#include <numeric>
 #include <utility>
 
+#include "engine/data/feature_rows.h"
 #include "tests/engine/backend/reference_row_encoder.h"
 
 namespace chorale::reference {
@@ -135,13 +138,19 @@ double LogDensity(const Mixture& mixture, double y) {
   return LogSumExp(terms);
 }
 
-KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y) {
-  Rows rows = EncodeRows(model, x, y, x);
+KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y,
+                        const std::vector<int64_t>& append_starts) {
+  std::vector<int32_t> base(append_starts.empty() ? x.rows : append_starts.front());
+  std::iota(base.begin(), base.end(), 0);
+  Rows rows = EncodeRows(model, SelectRows(x, base), {y.begin(), y.begin() + std::ssize(base)}, x);
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i] = ContextToken(model, std::move(rows[i]), y[i]);
   }
-  return AllLayers(
-      model, nullptr, [](int64_t, int64_t) { return true; }, rows);
+  const Mask mask = [&](int64_t i, int64_t j) {
+    return std::none_of(append_starts.begin(), append_starts.end(),
+                        [&](int64_t start) { return i < start && start <= j; });
+  };
+  return AllLayers(model, nullptr, mask, rows);
 }
 
 std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& query_rows) {

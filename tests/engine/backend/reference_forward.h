@@ -37,8 +37,11 @@ Vector MixFeatures(const Model& model, const LayerWeights& layer, const Vector& 
 Vector FinishLayer(const Model& model, const LayerWeights& layer, const Vector& x,
                    const Vector& attended);
 
-// K and V that a context leaves in every layer.
-KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y);
+// K and V that a context leaves in every layer. With append_starts (Dataset::append_starts), a row
+// attends to the rows before the next append, and the row encoder is fitted to the rows before the
+// first one.
+KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y,
+                        const std::vector<int64_t>& append_starts = {});
 
 // The mixture of every query row, given their encodings, each seeing the context alone.
 std::vector<Mixture> Predict(const Model& model, const KeyValues& context, const Rows& query_rows);

@@ -201,6 +201,7 @@ Attended TileProblem::Reference() const {
          .kv_heads = s.kv_heads,
          .head_dim = s.head_dim,
          .context_rows = n,
+         .context_capacity = n,
          .buffer_capacity = tile.capacity,
          .q_stride = width,
          .out_stride = width,

@@ -76,10 +76,11 @@ AttentionProblem::Result AttentionProblem::Run(
     void (*attention)(const SharedContextAttentionParams&)) const {
   const AttentionShape& s = shape_;
   const int64_t kv_width = s.kv_heads * s.head_dim;
-  std::vector<float> keys(s.kv_heads * PackedKeysSize(s.context_rows, s.head_dim), kNan);
-  std::vector<float> values(s.kv_heads * ValuesSize(s.context_rows, s.head_dim), kNan);
-  Pack(context_keys_.data(), context_values_.data(), s.context_rows, s.context_rows, s, keys.data(),
-       values.data());
+  const int64_t context_capacity = s.context_rows + spare_context_keys_;
+  std::vector<float> keys(s.kv_heads * PackedKeysSize(context_capacity, s.head_dim), kNan);
+  std::vector<float> values(s.kv_heads * ValuesSize(context_capacity, s.head_dim), kNan);
+  Pack(context_keys_.data(), context_values_.data(), s.context_rows, context_capacity, s,
+       keys.data(), values.data());
 
   const int64_t path_stride = LayerKvSize(s.buffer_capacity, s.kv_heads, s.head_dim) + 7;
   const int64_t values_offset = s.kv_heads * PackedKeysSize(s.buffer_capacity, s.head_dim);
@@ -95,10 +96,11 @@ AttentionProblem::Result AttentionProblem::Run(
          block, block + values_offset);
   }
 
-  std::vector<float> log_weights(context_log_weights_.size());  // [Hkv, Nctx]
-  for (size_t i = 0; i < log_weights.size(); ++i) {
+  std::vector<float> log_weights;  // [Hkv, capacity]
+  if (!context_log_weights_.empty()) log_weights.assign(s.kv_heads * context_capacity, kNan);
+  for (size_t i = 0; i < context_log_weights_.size(); ++i) {
     const auto key = static_cast<int64_t>(i) / s.kv_heads;
-    log_weights[static_cast<int64_t>(i) % s.kv_heads * s.context_rows + key] =
+    log_weights[static_cast<int64_t>(i) % s.kv_heads * context_capacity + key] =
         context_log_weights_[i];
   }
 
@@ -126,6 +128,7 @@ AttentionProblem::Result AttentionProblem::Run(
   p.kv_heads = s.kv_heads;
   p.head_dim = s.head_dim;
   p.context_rows = s.context_rows;
+  p.context_capacity = context_capacity;
   p.buffer_capacity = s.buffer_capacity;
   p.buffer_path_stride = path_stride;
   p.q_stride = s.heads * s.head_dim + 5;
@@ -241,6 +244,12 @@ AttentionProblem AttentionProblem::WithCapacity(int64_t capacity) const {
     std::copy_n(buffer_values_.begin() + from, size,
                 wider.buffer_values_.begin() + path * capacity * kv_width);
   }
+  return wider;
+}
+
+AttentionProblem AttentionProblem::WithSpareContextKeys(int64_t keys) const {
+  AttentionProblem wider = *this;
+  wider.spare_context_keys_ = keys;
   return wider;
 }
 

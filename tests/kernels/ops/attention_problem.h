@@ -57,6 +57,8 @@ class AttentionProblem {
   AttentionProblem Rows(int64_t first, int64_t count) const;
   // The same problem with buffers that could hold more.
   AttentionProblem WithCapacity(int64_t capacity) const;
+  // The same problem in a context that could hold more.
+  AttentionProblem WithSpareContextKeys(int64_t keys) const;
   // The first path's row problem with its visible buffer keys appended to the context instead.
   AttentionProblem BufferAsContext() const;
 
@@ -69,6 +71,7 @@ class AttentionProblem {
   double Score(int64_t row, int64_t head, const float* key) const;
 
   AttentionShape shape_;
+  int64_t spare_context_keys_ = 0;
   std::vector<float> q_;                    // [rows, H, Dh] with row stride H Dh + 5
   std::vector<float> context_keys_;         // [Nctx, Hkv, Dh]
   std::vector<float> context_values_;       // [Nctx, Hkv, Dh]

@@ -69,7 +69,7 @@ struct Problem {
     p.heads = heads;
     p.kv_heads = kv_heads;
     p.head_dim = head_dim;
-    p.context_rows = n;
+    p.context_rows = p.context_capacity = n;
     p.q_stride = q_stride();
     p.out_stride = out_stride();
     p.scale = scale();

@@ -67,6 +67,25 @@ TEST_P(AttentionInvarianceTest, BufferCapacityDoesNotChangeBits) {
   }
 }
 
+// The keys beyond the context are NaN.
+TEST_P(AttentionInvarianceTest, ContextCapacityDoesNotChangeBits) {
+  for (int64_t context_rows : {1, 16, 40, 300}) {
+    AttentionShape shape;
+    shape.rows = 12;
+    shape.kv_heads = 2;
+    shape.context_rows = context_rows;
+    AttentionProblem problem(shape, 3);
+    problem.WeighContext(0, 1, context_rows, 9);
+    const AttentionProblem::Result tight = problem.Run(&SharedContextAttention);
+    for (int64_t spare : {1, 15, 16, 200}) {
+      SCOPED_TRACE(testing::Message() << context_rows << " + " << spare);
+      const auto wide = problem.WithSpareContextKeys(spare).Run(&SharedContextAttention);
+      EXPECT_THAT(wide.out, TensorBitsEqual(tight.out));
+      EXPECT_THAT(wide.lse, TensorBitsEqual(tight.lse));
+    }
+  }
+}
+
 TEST_P(AttentionInvarianceTest, SplitIntoContextAndBufferEqualsConcatenated) {
   for (int64_t context_rows : {0, 1, 16, 30, 300}) {
     for (int32_t visible : {0, 1, 16, 21, 140}) {
@@ -112,7 +131,7 @@ TEST_P(AttentionInvarianceTest, OutMayBeTheQueries) {
   p.rows = rows;
   p.heads = p.kv_heads = 2;
   p.head_dim = 16;
-  p.context_rows = 32;
+  p.context_rows = p.context_capacity = 32;
   p.q_stride = p.out_stride = width;
   p.scale = 0.25f;
   Tensor expected(rows * width);

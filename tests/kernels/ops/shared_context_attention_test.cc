@@ -63,7 +63,7 @@ TEST(ReferenceAttentionTest, AgreesWithNumbersWorkedOutByHand) {
   HandProblem hand({0.0f, std::log(3.0f)}, {8.0f, 16.0f});
   hand.params.context_keys = hand.keys.data();
   hand.params.context_values = hand.values.data();
-  hand.params.context_rows = 2;
+  hand.params.context_rows = hand.params.context_capacity = 2;
   reference::SharedContextAttentionWithLse(hand.params, &hand.lse);
   EXPECT_THAT(hand.out, TensorNear(Tensor{14, 1, 0, 0, 0, 0, 0, 0}, Tolerance{0, 1e-6}));
   EXPECT_NEAR(hand.lse, 1.3862944f, 1e-6);
@@ -79,7 +79,7 @@ TEST(ReferenceAttentionTest, ContextAndVisibleBufferKeysAreOneSet) {
   SharedContextAttentionParams& p = context.params;
   p.context_keys = context.keys.data();
   p.context_values = context.values.data();
-  p.context_rows = 1;
+  p.context_rows = p.context_capacity = 1;
   p.buffer_keys = buffer.keys.data();
   p.buffer_values = buffer.values.data();
   p.buffer_capacity = 2;

@@ -121,6 +121,7 @@ SharedContextAttentionParams GoodAttention() {
   p.kv_heads = 2;
   p.head_dim = 16;
   p.context_rows = 10;
+  p.context_capacity = 12;
   p.buffer_capacity = 2;
   p.buffer_path_stride = 1000;
   p.q_stride = p.out_stride = 64;
@@ -144,6 +145,10 @@ TEST(ValidateAttentionTest, NamesFieldAndLimit) {
   EXPECT_THAT(ValidateSharedContextAttention(p), IsInvalid("context_values is null"));
   p.context_rows = 0;
   EXPECT_TRUE(ValidateSharedContextAttention(p).ok());
+  p = GoodAttention();
+  p.context_capacity = 9;
+  EXPECT_THAT(ValidateSharedContextAttention(p),
+              IsInvalid("context_capacity is 9, must be at least 10"));
   p = GoodAttention();
   p.scale = std::numeric_limits<float>::infinity();
   EXPECT_THAT(ValidateSharedContextAttention(p), IsInvalid("scale"));

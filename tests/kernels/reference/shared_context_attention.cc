@@ -72,10 +72,12 @@ void SharedContextAttentionWithLse(const SharedContextAttentionParams& p, float*
       std::vector<KeySet> sets;
       if (p.context_rows > 0) {
         sets.push_back(
-            {p.context_keys + kv_head * PackedKeysSize(p.context_rows, p.head_dim),
-             p.context_values + kv_head * ValuesSize(p.context_rows, p.head_dim), p.context_rows,
-             p.context_log_weights == nullptr ? nullptr
-                                              : p.context_log_weights + kv_head * p.context_rows,
+            {p.context_keys + kv_head * PackedKeysSize(p.context_capacity, p.head_dim),
+             p.context_values + kv_head * ValuesSize(p.context_capacity, p.head_dim),
+             p.context_rows,
+             p.context_log_weights == nullptr
+                 ? nullptr
+                 : p.context_log_weights + kv_head * p.context_capacity,
              p.row_hidden_key == nullptr ? -1 : p.row_hidden_key[row * p.kv_heads + kv_head]});
       }
       if (p.row_path != nullptr) {

@@ -109,6 +109,7 @@ std::vector<float> EncodeProblem::Reference(int first, int count) const {
        .kv_heads = shape_.kv_heads,
        .head_dim = shape_.head_dim,
        .context_rows = n,
+       .context_capacity = n,
        .q_stride = width,
        .out_stride = width,
        .scale = std::numbers::ln2_v<float>});

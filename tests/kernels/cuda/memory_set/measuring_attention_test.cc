@@ -153,6 +153,7 @@ class MeasuringTest : public DeviceTest {
                                               .kv_heads = shape.kv_heads,
                                               .head_dim = shape.head_dim,
                                               .context_rows = problem_->n(),
+                                              .context_capacity = problem_->n(),
                                               .q_stride = shape.query_width(),
                                               .out_stride = shape.query_width(),
                                               .scale = kLn2},
