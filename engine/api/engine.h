@@ -81,6 +81,17 @@ class Engine {
     return Register(tenant, RegisterRequest{.context = name, .model = model}, dataset,
                     StoreQuota());
   }
+  // BLOCKING. Appends rows, whose columns are the features and the target of the context, and
+  // returns when they are durable; with validate_only, stores nothing and returns the outcome that
+  // the append would have now. Earlier rows keep their keys and values, and the transform of the
+  // rows before the first append applies to the new rows. Requests in flight finish on the rows
+  // that they began with; later requests see the new rows. InvalidArgument, NotFound,
+  // ResourceExhausted (disk, or the quota); Aborted, with the reason ETAG_MISMATCH, or
+  // ROW_COUNT_MISMATCH for another number of rows than `first_row`; FailedPrecondition, with the
+  // reason APPEND_UNSUPPORTED, if the context is reduced to a memory set or appends() is false.
+  virtual absl::StatusOr<AppendOutcome> Append(const std::string& tenant,
+                                               const AppendRequest& request, const Table& rows,
+                                               const StoreQuota& quota) = 0;
   virtual absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                                  const std::string& name) = 0;  // BLOCKING
   // BLOCKING. As ContextStore::List.
@@ -143,6 +154,7 @@ class Engine {
   virtual absl::StatusOr<StoreTotals> Registered() = 0;
   virtual BackendInfo backend_info() const = 0;
   virtual bool memory_sets() const = 0;  // whether contexts can be reduced to memory sets
+  virtual bool appends() const = 0;      // whether rows can be appended to contexts
   virtual std::vector<DeviceMemoryPart> DeviceMemory() const = 0;
   virtual std::string backend_description() const = 0;
   // Not Ok once the backend has failed: from then on every call fails with this status, until the

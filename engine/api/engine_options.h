@@ -24,6 +24,9 @@ struct EngineOptions {
   // and for the tables of contexts of which calls use local rows. If the memory is full, tables are
   // dropped, and then the oldest data; both are read from the store when they are needed.
   int64_t max_registered_bytes = int64_t{256} << 20;
+  // A context is encoded anew as a whole, in the background, when its appended rows exceed this
+  // share of the rows before its first append.
+  double max_appended_share = 0.25;
   // The target duration of a tick, and the maximum number of slices per tick; 0: the backend's
   // default.
   absl::Duration target_tick = absl::ZeroDuration();

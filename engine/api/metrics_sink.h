@@ -27,6 +27,13 @@ enum class EvictionReason {
   kModelUnloaded,  // dropped, because its model was removed
 };
 
+// How the encoding anew of a context with appended rows ended.
+enum class EncodedAnewOutcome {
+  kReplaced,  // the new encoding serves
+  kChanged,   // given up, because the context changed or was deleted meanwhile
+  kFailed,    // given up because of an error, or because the server stops
+};
+
 // Thread-safe. Calls are cheap and never block.
 class MetricsSink {
  public:
@@ -66,6 +73,8 @@ class MetricsSink {
   virtual void RestoreTime(absl::Duration time) {}
   virtual void Lookup(ContextLookup result) {}
   virtual void Eviction(EvictionReason reason) {}
+  virtual void AppendedRows(int64_t rows) {}  // by one append
+  virtual void EncodedAnew(EncodedAnewOutcome outcome) {}
 };
 
 }  // namespace chorale

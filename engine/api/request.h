@@ -34,6 +34,17 @@ struct RegisterRequest {
   std::string etag = {};
 };
 
+// Rows to append to a context, except the rows.
+struct AppendRequest {
+  std::string context;  // name
+  // The rows that the context has before the append. If the context has these rows appended
+  // already, because the call is repeated, nothing changes. nullopt: not checked.
+  std::optional<int64_t> first_row = {};
+  std::string etag = {};              // that the context must have; empty: any
+  bool drop_missing_targets = false;  // drop rows whose target is missing, instead of an error
+  bool validate_only = false;
+};
+
 // The terms of a deletion.
 struct DeleteTerms {
   std::string etag = {};       // that the context must have; empty: any
@@ -117,6 +128,9 @@ enum class Residency {
 struct WarmRequest {
   std::string context;  // name
   Residency residency = Residency::kUntilEvicted;
+  // Whether to encode a context with appended rows anew as a whole, as a registration of all its
+  // rows. The call ends when the new encoding serves. No-op for a context without appended rows.
+  bool encode_anew = false;
 };
 
 // Mixtures of n rows, [n, M] each, in the user's units, with the components of a row in ascending
@@ -199,6 +213,14 @@ struct RegisterOutcome {
   PutOutcome outcome = PutOutcome::kCreated;
   std::vector<ColumnNote> notes;     // of the dataset
   std::optional<Estimate> estimate;  // of RegisterRequest::validate_only: of its encoding
+};
+
+struct AppendOutcome {
+  ContextInfo context;
+  bool already_appended = false;     // see AppendRequest::first_row
+  int64_t rows = 0;                  // appended by this call
+  std::vector<ColumnNote> notes;     // of the appended rows
+  std::optional<Estimate> estimate;  // of AppendRequest::validate_only: of encoding these rows
 };
 
 }  // namespace chorale

@@ -26,6 +26,9 @@ absl::Status ValidateOptions(const EngineOptions& options) {
   if (options.target_tick < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("target_tick: must not be negative");
   }
+  if (!(options.max_appended_share >= 0)) {
+    return absl::InvalidArgumentError("max_appended_share: must not be negative");
+  }
   if (options.max_context_file_bytes < 0) {
     return absl::InvalidArgumentError("max_context_file_bytes: must not be negative");
   }

@@ -89,6 +89,11 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
           options_, backend_.get(), metrics_, inbox_,
           [this](std::shared_ptr<const RegisteredContext> context) { RequestRead(context); },
           FileAccess()),
+      encodings_anew_(
+          [this](const EncodingsAnew::Run& run) {
+            queues_.anew->Add([this, run] { EncodeAnew(run); });
+          },
+          metrics_),
       queues_(std::move(queues)) {
   if (encoded_ == nullptr) return;
   store_->UseFreeDisk([this](int64_t bytes) { return encoded_->FreeDisk(bytes); });
@@ -156,6 +161,7 @@ EngineImpl::~EngineImpl() {
   upkeep_.reset();
   Stop();
   if (engine_thread_.joinable()) engine_thread_.join();
+  queues_.anew->Stop();
   queues_.loader->Stop();
   queues_.parts->Stop();
   queues_.summary->Stop();
@@ -287,6 +293,22 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
   std::function<void()> look_up =
       [this, caller = LookUpCaller{id, client, !session->only_validates()}, control, tenant,
        context, preparation] { LookUp(caller, control, tenant, context, preparation); };
+  if (session->encodes_anew()) {
+    const CallContext terms = {.tenant = tenant,
+                               .share = session->share(),
+                               .max_resident_bytes = session->max_resident_bytes()};
+    inbox_->Push(command::Submit{std::move(session), std::nullopt, look_up});
+    encodings_anew_.Request(
+        {tenant, context}, terms,
+        EncodingsAnew::Waiter{control, [this, id, look_up](const auto& status) {
+                                if (status.ok() || absl::IsNotFound(status)) {
+                                  look_up();
+                                } else {
+                                  inbox_->Push(command::LookedUp{id, status, nullptr});
+                                }
+                              }});
+    return call;
+  }
   // A local context is made by other threads.
   if (auto known = registry_.Find(tenant, context);
       known != nullptr && preparation->LocalRows(known->record) == 0) {
@@ -321,7 +343,7 @@ EngineStats EngineImpl::Stats() const {
   stats.tick_age = loop_.tick_age();
   stats.summary_queue = queues_.summary->waiting();
   stats.registration_bytes = registry_.held_bytes();
-  stats.loading_bytes += loader_.bytes();
+  stats.loading_bytes += loader_.bytes() + append_bytes_;
   return stats;
 }
 
@@ -352,6 +374,7 @@ void EngineImpl::Drain(absl::Time deadline) {
 
 void EngineImpl::BeginDrain(absl::Time deadline, Notification* done) {
   draining_ = true;
+  encodings_anew_.Drain();
   inbox_->Push(command::Drain{deadline, done});
 }
 

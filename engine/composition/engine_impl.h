@@ -20,6 +20,8 @@
 #include "base/work_queue.h"
 #include "base/worker_thread.h"
 #include "engine/api/engine.h"
+#include "engine/composition/encodings_anew.h"
+#include "engine/context/appended_content.h"
 #include "engine/context/context_loader.h"
 #include "engine/context/context_registry.h"
 #include "engine/context/encoded_contexts.h"
@@ -37,7 +39,8 @@ namespace chorale {
 // from the store, the parts thread selects the rows of local contexts, and the summary thread
 // computes marginal predictions from mixtures. If encoded contexts are kept in files, two more
 // threads read and write these files. An upkeep thread deletes expired contexts and stores the
-// times of uses.
+// times of uses. The anew thread prepares the encodings of whole contexts to which rows were
+// appended (EncodingsAnew).
 //
 // If the context of a request is in memory, the calling thread validates and prepares the request.
 // Otherwise the loader thread does. So the engine thread waits neither for the disk nor for the
@@ -51,6 +54,7 @@ class EngineImpl : public Engine {
     std::unique_ptr<WorkQueue> loader = std::make_unique<WorkerThread>();
     std::unique_ptr<WorkQueue> parts = std::make_unique<WorkerThread>();
     std::unique_ptr<WorkQueue> summary = std::make_unique<WorkerThread>();
+    std::unique_ptr<WorkQueue> anew = std::make_unique<WorkerThread>();
   };
 
   // `metrics` must not be null; `encoded` may be null.
@@ -86,6 +90,8 @@ class EngineImpl : public Engine {
   absl::StatusOr<RegisterOutcome> Register(const std::string& tenant,
                                            const RegisterRequest& request, const Dataset& dataset,
                                            const StoreQuota& quota) override;
+  absl::StatusOr<AppendOutcome> Append(const std::string& tenant, const AppendRequest& request,
+                                       const Table& rows, const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
   using Engine::ListContexts;
@@ -114,6 +120,7 @@ class EngineImpl : public Engine {
   absl::StatusOr<StoreTotals> Registered() override { return store_->Totals(); }
   BackendInfo backend_info() const override { return backend_->info(); }
   bool memory_sets() const override { return backend_->memory_sets(); }
+  bool appends() const override { return backend_->appends(); }
   std::vector<DeviceMemoryPart> DeviceMemory() const override { return backend_->DeviceMemory(); }
   std::string backend_description() const override { return description_; }
   absl::Status Health() const override { return loop_.health(); }
@@ -153,6 +160,55 @@ class EngineImpl : public Engine {
   // REQUIRES: the caller holds ChangesOf.
   void HoldRegistered(const ContextRecord& record, std::shared_ptr<const ServedModel> model,
                       const Dataset& dataset, FeatureTransform transform);
+  // Returns a registration with its data, or null if it has none: the first request returns the
+  // error.
+  std::shared_ptr<RegisteredContext> MakeContext(const ContextRecord& record,
+                                                 std::shared_ptr<const ServedModel> model,
+                                                 const Dataset& dataset,
+                                                 FeatureTransform transform) const;
+
+  // Reads a context of which the store has this record. FailedPrecondition if its model is not
+  // served. REQUIRES: the caller holds ChangesOf.
+  absl::StatusOr<ReadContext> ReadStored(ContextRecord record);
+  // Stores a registration instead of `earlier`. Sets `changed` if the store has it now, also if the
+  // call failed. REQUIRES: the caller holds ChangesOf.
+  absl::Status PutInstead(const ContextRecord& earlier, const Registration& registration,
+                          const StoreQuota& quota, bool* changed);
+  // Stores new content instead of that of a context, and lets new requests find it. If
+  // `predecessor` is resident (RegisteredContext::predecessor; may be null), begins to encode the
+  // new content at once. REQUIRES: the caller holds ChangesOf.
+  absl::Status ReplaceContent(const ReadContext& stored, NewContent content,
+                              const StoreQuota& quota,
+                              std::shared_ptr<const RegisteredContext> predecessor);
+
+  // Requests to encode a context anew if it has too many appended rows, or appends. `earlier` is
+  // the registration before the last append, or null.
+  void EncodeAnewIfNeeded(const ContextRecord& record, size_t appends,
+                          const RegisteredContext* earlier);
+  // A context that is encoded anew: what the store had at the beginning, and what is to replace it.
+  struct Anew {
+    ReadContext before;         // without the bytes
+    Registration registration;  // of all rows
+    std::shared_ptr<RegisteredContext> context;
+    bool submitted = false;  // to the engine thread, which makes it resident
+  };
+  // The run passes through these steps, on the anew thread except where it says otherwise:
+  //   EncodeAnew        reads and prepares the rows
+  //   MakeAnewResident  if calls use the context: waits until the new content is resident, on the
+  //                     engine thread, as a call that warms it
+  //   FinishAnew        replaces the content in the store and in the registry
+  //   EndAnew           ends the run; after GiveUpAnew, if nothing was replaced
+  void EncodeAnew(const EncodingsAnew::Run& run);
+  // Returns null if no rows were appended to the context.
+  absl::StatusOr<std::shared_ptr<Anew>> PrepareAnewRun(const EncodingsAnew::Run& run);
+  void MakeAnewResident(const EncodingsAnew::Run& run, std::shared_ptr<Anew> anew);
+  EncodingsAnew::End FinishAnew(Anew* anew);
+  // Returns false if the context was changed so that the new content may not replace it. Rows that
+  // were appended meanwhile, and new details, are kept.
+  absl::StatusOr<bool> ReplaceByAnew(Anew* anew);
+  EncodingsAnew::End GiveUpAnew(const Anew& anew, const absl::Status& why);
+  void EndAnew(const EncodingsAnew::Run& run, const EncodingsAnew::End& end);
+
   ContextInfo InfoOf(ContextRecord record);
   // Replaces details of a registered context by those that the request sets. REQUIRES: the caller
   // holds ChangesOf.
@@ -192,13 +248,16 @@ class EngineImpl : public Engine {
   std::atomic<int64_t> registration_limit_;
   std::atomic<int64_t> context_limit_{std::numeric_limits<int64_t>::max()};
   std::atomic<int64_t> buffer_limit_{std::numeric_limits<int64_t>::max()};
-  std::array<Mutex, 16> changes_;  // selected by the hash of the name
+  std::array<Mutex, 16> changes_;         // selected by the hash of the name
+  Mutex large_append_;                    // see Append
+  std::atomic<int64_t> append_bytes_{0};  // an upper estimate of the host memory of appends
   ContextLoader loader_;
   std::unique_ptr<EncodedContexts> encoded_;  // null: no files
   SessionEnvironment environment_;
   EngineLoop loop_;
   std::atomic<uint64_t> next_call_{1};
   std::atomic<bool> draining_{false};
+  EncodingsAnew encodings_anew_;
   Queues queues_;
   std::thread engine_thread_;
   UseLog uses_;

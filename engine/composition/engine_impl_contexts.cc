@@ -165,15 +165,24 @@ void EngineImpl::HoldRegistered(const ContextRecord& record,
                                 std::shared_ptr<const ServedModel> model, const Dataset& dataset,
                                 FeatureTransform transform) {
   if (record.dataset_bytes > options_.max_registered_bytes) return;
+  auto context = MakeContext(record, std::move(model), dataset, std::move(transform));
+  if (context != nullptr) registry_.AddRegistered(std::move(context));
+}
+
+std::shared_ptr<RegisteredContext> EngineImpl::MakeContext(const ContextRecord& record,
+                                                           std::shared_ptr<const ServedModel> model,
+                                                           const Dataset& dataset,
+                                                           FeatureTransform transform) const {
   absl::StatusOr<ContextData> data = MakeContextData(dataset, transform);
-  if (!data.ok()) return;  // the first request returns the error
+  if (!data.ok()) return nullptr;
   auto context = std::make_shared<RegisteredContext>();
   context->record = record;
   context->transform = std::move(transform);
+  context->append_starts = dataset.append_starts;
   context->resident_bytes = backend_->ContextBytes(model->info.config, record.shape());
   context->model = std::move(model);
   context->data = std::make_unique<ContextData>(*std::move(data));
-  registry_.AddRegistered(std::move(context));
+  return context;
 }
 
 absl::StatusOr<ContextInfo> EngineImpl::GetContext(const std::string& tenant,
@@ -245,7 +254,9 @@ ContextInfo EngineImpl::InfoOf(ContextRecord record) {
       known != nullptr && known->record.digest == record.digest) {
     info.state = known->state;
   }
-  info.resident_bytes = ResidentBytes(record.model, record.shape());
+  if (record.appended_rows == 0 || backend_->appends()) {
+    info.resident_bytes = ResidentBytes(record.model, record.shape());
+  }
   record.last_used = std::max(record.last_used, uses_.LastUse(record.tenant, record.name));
   info.record = std::move(record);
   return info;

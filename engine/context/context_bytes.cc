@@ -30,6 +30,14 @@ absl::Status CheckMemorySet(absl::string_view field, absl::string_view text,
   return FieldError(ErrorReason::kMemorySetUnsupported, field, text);
 }
 
+absl::Status CheckAppends(absl::string_view field, int64_t appended_rows, const Backend& backend) {
+  if (appended_rows == 0 || backend.appends()) return absl::OkStatus();
+  return FieldError(ErrorReason::kAppendUnsupported, field,
+                    absl::StrCat("has ", appended_rows,
+                                 " appended rows, which the server's device does not support; warm "
+                                 "the context with encode_anew first"));
+}
+
 int64_t EncodingTokenBytes(const ModelConfig& config, const ContextShape& shape) {
   const int64_t token_bytes = config.d_model * static_cast<int64_t>(sizeof(float));
   if (!shape.reduced()) return 2 * shape.rows * token_bytes;

@@ -25,6 +25,10 @@ absl::Status ValidateContextBytes(absl::string_view field, const ModelConfig& co
 absl::Status CheckMemorySet(absl::string_view field, absl::string_view text,
                             const ContextShape& shape, const Backend& backend);
 
+// Returns FailedPrecondition with the reason APPEND_UNSUPPORTED and this field if rows were
+// appended to the context since it was encoded as a whole, and the backend does not support this.
+absl::Status CheckAppends(absl::string_view field, int64_t appended_rows, const Backend& backend);
+
 // Returns an estimate of the bytes of tokens, keys and values that an encoding holds outside the
 // pools.
 int64_t EncodingTokenBytes(const ModelConfig& config, const ContextShape& shape);

@@ -9,23 +9,24 @@
 //      if and only if it is saved; a saved entry has no pins.
 //   4. jobs_ contains exactly the entries that have work (encoding, saving or restoring), and the
 //      copy of write_.
-//   5. An entry without pins is not waiting, loading or failed, and its context is not gone.
-//      (Reading, encoding and restoring continue after the last pin is released. So a client whose
-//      deadline is shorter than an encoding succeeds when it retries later.)
+//   5. An entry without pins is not waiting, loading or failed, and is in index_. (Its context may
+//      be gone only between this event and PurgeDeleted. Reading, encoding and restoring continue
+//      after the last pin is released. So a client whose deadline is shorter than an encoding
+//      succeeds when it retries later.)
 //   6. A resident entry that stays resident is in neither lru_ nor saved_lru_.
+//   7. An entry has a prefix only while it is waiting, reading or encoding. The entry of the prefix
+//   is
+//      resident, and so has no prefix itself.
+//   8. Releasing the prefix of an entry may drop the entry of the prefix. A loop over entries_ that
+//      drops entries therefore keeps their prefixes until it has ended.
 #include "engine/context/context_cache.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/integer_math.h"
 #include "base/require.h"
 #include "base/status_macros.h"
-#include "engine/backend/flop_model.h"
-#include "engine/context/context_bytes.h"
 #include "engine/context/context_cache_entry.h"
-#include "engine/data/dataset_codec.h"
 
 namespace chorale {
 
@@ -63,6 +64,10 @@ void ContextCache::Pin::StayResident() {
   entry_->context->pinned = true;
 }
 
+bool ContextCache::Pin::keeps_prefix_waiting() const {
+  return entry_->state == State::kWaiting && entry_->prefix;
+}
+
 bool ContextCache::Pin::restoring() const {
   return entry_->state == State::kRestoring || entry_->state == State::kLoading;
 }
@@ -81,23 +86,38 @@ ContextCache::~ContextCache() { Clear(); }
 
 absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& context,
                                                         absl::Time now, int64_t max_tenant_bytes) {
-  const std::unique_ptr<ContextData> data = std::move(context->data);
+  std::unique_ptr<ContextData> data = std::move(context->data);
   RETURN_IF_ERROR(CheckAcquire(*context, max_tenant_bytes));
   const auto found = index_.find(context.get());
   if (found != index_.end()) {
     found->second->max_tenant_bytes = max_tenant_bytes;
+    context->max_tenant_bytes = max_tenant_bytes;
     CountLookup(*found->second);
     return Pin(this, found->second);
   }
+  Entry* const entry = Enter(context, max_tenant_bytes);
+  CountLookup(*entry);
+  return Begin(entry, std::move(data), now);
+}
+
+// Creates the entry of a context.
+ContextCache::Entry* ContextCache::Enter(const ContextPointer& context, int64_t max_tenant_bytes) {
   entries_.emplace_back();
   Entry* entry = &entries_.back();
   entry->self = std::prev(entries_.end());
   entry->context = context;
   entry->max_tenant_bytes = max_tenant_bytes;
+  context->max_tenant_bytes = max_tenant_bytes;
   entry->has_file = has_file_ && !context->part.has_value() && has_file_(*context);
   index_.emplace(context.get(), entry);
   SetState(entry, State::kWaiting);
-  CountLookup(*entry);
+  if (!entry->has_file) PinPrefix(entry);
+  return entry;
+}
+
+// Pins a new entry, and starts to make it resident if there is space.
+ContextCache::Pin ContextCache::Begin(Entry* entry, std::unique_ptr<ContextData> data,
+                                      absl::Time now) {
   Pin pin(this, entry);
   PlaceWaiting(now);  // earlier entries come first
   if (entry->state == State::kReading && data != nullptr) {
@@ -106,9 +126,27 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
   return pin;
 }
 
+void ContextCache::OnRegistered(const RegisteredContext& context, bool stays) {
+  context.registered = true;
+  const auto found = index_.find(&context);
+  if (found == index_.end()) return;
+  Entry* const entry = found->second;
+  const Pin unpinned_last(this, entry);  // enters the list of its new state
+  entry->stays = stays;
+  context.pinned = stays;
+  entry->unwritten = has_file_ != nullptr;
+  if (entry->unwritten) QueueWrite(*entry);
+}
+
+bool ContextCache::IsIndexed(const Entry& entry) const {
+  const auto found = index_.find(entry.context.get());
+  return found != index_.end() && found->second == &entry;
+}
+
 // Fails all requests that wait for the entry. The next Acquire tries again.
 void ContextCache::Fail(Entry* entry, absl::Status why) {
   index_.erase(entry->context.get());
+  entry->prefix.Reset();
   ReleaseWorkspace(entry);
   if (entry->HasKv()) ReleaseKv(entry);
   entry->status = std::move(why);
@@ -157,72 +195,6 @@ void ContextCache::OnData(const ContextPointer& context, absl::StatusOr<ContextD
   if (entry->pins == 0) Drop(entry);
 }
 
-void ContextCache::Charge(uint64_t job, double flops) {
-  const auto charged =
-      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& each) { return each.id == job; });
-  if (charged != jobs_.end()) charged->flops_done += flops;
-}
-
-double ContextCache::EncodeFlopsLeft() const {
-  const auto total = [](const RegisteredContext& context) {
-    return EncodeFlops(context.model->info.config, context.record.shape());
-  };
-  double flops = 0;
-  if (Count(State::kReading) + Count(State::kWaiting) > 0) {
-    for (const Entry& entry : entries_) {
-      const bool to_come =
-          entry.state == State::kReading ||
-          (entry.state == State::kWaiting && entry.saved == nullptr && !entry.has_file);
-      if (to_come) flops += total(*entry.context);
-    }
-  }
-  for (const Job& job : jobs_) {
-    if (job.work->kind() != WorkKind::kEncode) continue;
-    flops += std::max(0.0, total(*job.context) - job.flops_done);
-  }
-  return flops;
-}
-
-void ContextCache::CollectJobs(absl::Time now) {
-  std::vector<Entry*> done;
-  for (const Job& job : jobs_) {
-    if (job.entry != nullptr && job.work->done()) done.push_back(job.entry);
-  }
-  for (Entry* const entry : done) CollectJob(entry, now);
-  CollectWriteCopy(now);
-}
-
-void ContextCache::CollectJob(Entry* entry, absl::Time now) {
-  if (entry->state == State::kSaving) {
-    EndJob(entry);
-    ReleaseKv(entry);
-    SetState(entry, entry->pins > 0 ? State::kWaiting : State::kSaved);
-    if (entry->pins == 0) EnterLru(entry, &saved_lru_);
-    return;
-  }
-  if (entry->state == State::kEncoding) {
-    entry->resident = std::make_shared<const ResidentContext>(entry->encode->TakeContext());
-    entry->unwritten = has_file_ != nullptr && !entry->context->part.has_value();
-    const ServedModel& model = *entry->context->model;
-    const ContextRecord& record = entry->context->record;
-    const ContextShape shape = record.shape();
-    model.encode_rate.Observe(EncodeFlops(model.info.config, shape), now - entry->placed);
-    metrics_->EncodeTime(now - entry->placed);
-    metrics_->EncodedRows(record.model, shape.rows);
-    if (shape.reduced()) metrics_->MemorySetKeys(shape.memory.policy, shape.keys());
-  } else {
-    ResidentContext restored = *entry->saved;
-    restored.kv = entry->used_kv();
-    entry->resident = std::make_shared<const ResidentContext>(std::move(restored));
-    ReleaseHost(entry);
-    metrics_->RestoreTime(now - entry->placed);
-  }
-  EndJob(entry);
-  SetState(entry, State::kResident);
-  if (entry->pins == 0) EnterLru(entry, &lru_);
-  if (entry->unwritten) QueueWrite(*entry);
-}
-
 bool ContextCache::Uses(const ServedModel& model) const {
   return std::any_of(entries_.begin(), entries_.end(),
                      [&](const Entry& entry) { return entry.context->model.get() == &model; });
@@ -230,60 +202,30 @@ bool ContextCache::Uses(const ServedModel& model) const {
 
 void ContextCache::PurgeDeleted() {
   if (WritesPinned() && write_->pin.entry_->context->gone()) GiveUpWrite();
+  std::vector<Pin> ended;  // destroyed last, because releasing pins may erase entries
   for (auto it = entries_.begin(); it != entries_.end();) {
     Entry* entry = &*it++;
     if (!entry->context->gone()) continue;
-    index_.erase(entry->context.get());
-    if (entry->pins == 0) Drop(entry);
+    if (IsIndexed(*entry)) index_.erase(entry->context.get());
+    if (entry->pins > 0) continue;
+    if (entry->prefix) ended.push_back(std::move(entry->prefix));
+    Drop(entry);
   }
 }
 
 void ContextCache::Clear() {
+  std::vector<Pin> ended;
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    Entry* entry = &*it++;
+    if (!entry->prefix) continue;
+    ended.push_back(std::move(entry->prefix));
+    Drop(entry);
+  }
+  ended.clear();
   while (!entries_.empty()) {
     Require(entries_.front().pins == 0, "the cache is cleared when nothing is pinned");
     Drop(&entries_.front());
   }
-}
-
-void ContextCache::StartEncoding(Entry* entry, ContextData data) {
-  entry->read_wanted = false;
-  const RegisteredContext& context = *entry->context;
-  std::unique_ptr<EncodeWork> work =
-      backend_->NewEncode({.model = context.model->weights,
-                           .features = std::move(data.features),
-                           .y = std::move(data.y),
-                           .memory = context.record.memory,
-                           .seed = ContentSeed("memory set", context.record.digest),
-                           .kv = entry->used_kv(),
-                           .workspace = entry->workspace});
-  entry->encode = work.get();
-  StartJob(entry, State::kEncoding, std::move(work));
-}
-
-void ContextCache::StartCopy(Entry* entry, CopyDirection direction) {
-  const bool saves = direction == CopyDirection::kToHost;
-  StartJob(entry, saves ? State::kSaving : State::kRestoring,
-           backend_->NewContextCopy(entry->used_kv(), entry->host, direction));
-}
-
-void ContextCache::StartJob(Entry* entry, State state, std::unique_ptr<Work> work) {
-  entry->work = std::move(work);
-  jobs_.push_back({next_job_++, entry->work.get(), entry->context.get(), entry});
-  SetState(entry, state);
-}
-
-void ContextCache::ForgetJob(const Work* work) {
-  const auto place =
-      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return job.work == work; });
-  ended_jobs_.push_back(place->id);
-  jobs_.erase(place);
-}
-
-void ContextCache::EndJob(Entry* entry) {
-  ForgetJob(entry->work.get());
-  entry->work.reset();
-  entry->encode = nullptr;
-  ReleaseWorkspace(entry);
 }
 
 void ContextCache::AddPin(Entry* entry) {
@@ -300,7 +242,7 @@ void ContextCache::RemovePin(Entry* entry) {
   if (--entry->pins > 0) return;
   const bool waits = entry->state == State::kWaiting;
   const bool unsaved = entry->saved == nullptr;
-  const bool done = entry->context->gone() || entry->context->part.has_value();
+  const bool done = !IsIndexed(*entry) || entry->context->part.has_value();
   if (done || (waits && unsaved) || entry->state == State::kFailed) {
     Drop(entry);
   } else if (waits) {
@@ -315,6 +257,7 @@ void ContextCache::RemovePin(Entry* entry) {
 // Removes the entry and frees its ranges and its work. REQUIRES: no pins.
 void ContextCache::Drop(Entry* entry) {
   Require(entry->pins == 0, "an entry that is dropped has no pins");
+  const Pin unpinned_last = std::move(entry->prefix);
   const auto indexed = index_.find(entry->context.get());
   if (indexed != index_.end() && indexed->second == entry) index_.erase(indexed);
   LeaveLru(entry);
@@ -365,17 +308,6 @@ ContextCounts ContextCache::counts() const {
           .restoring = Count(State::kLoading) + Count(State::kRestoring),
           .pinned_bytes = bytes_in_use() - evictable_bytes_,
           .host_bytes = host_.in_use()};
-}
-
-int64_t ContextCache::EncodingBytes() const {
-  int64_t bytes = 0;
-  for (const Job& job : jobs_) {
-    if (job.work->kind() != WorkKind::kEncode) continue;
-    const ContextRecord& record = job.context->record;
-    bytes +=
-        record.dataset_bytes + EncodingTokenBytes(job.context->model->info.config, record.shape());
-  }
-  return bytes;
 }
 
 // Counts a lookup of an entry, in the state in which the request finds or creates it. No request

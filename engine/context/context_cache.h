@@ -60,6 +60,12 @@ namespace chorale {
 // If the host can access the context pool, the file is read directly into the context pool.
 // Otherwise it is read into the host pool and copied from there.
 //
+// A context with appended rows whose predecessor is resident (RegisteredContext::predecessor) pins
+// it from the first Acquire to the end of the encoding: its keys and values are the prefix of the
+// new ones, and are copied. A predecessor that was deleted or replaced meanwhile stays exactly as
+// long. If no space can be found while the prefix is pinned, it is released, and the context is
+// encoded from its rows: no context waits for space that it occupies itself.
+//
 // After a context was encoded, it is written to a file while requests use it. One file is written
 // at a time. If the host can access the context pool, the file is written from there, and the
 // context is pinned meanwhile. Otherwise the file is written from a copy in the host pool. If a
@@ -95,6 +101,8 @@ class ContextCache {
     bool waits_for_room() const;
     // Returns true while the context is copied back from the host pool, or read from a file.
     bool restoring() const;
+    // Returns true while the context waits for space, and its predecessor stays resident for it.
+    bool keeps_prefix_waiting() const;
     // Keeps the context resident, even without pins, until the context is deleted or its model is
     // removed. REQUIRES: it is resident.
     void StayResident();
@@ -149,6 +157,14 @@ class ContextCache {
   // the limit of its last Acquire applies.
   absl::StatusOr<Pin> Acquire(const ContextPointer& context, absl::Time now,
                               int64_t max_tenant_bytes = 0);
+  // Acquires a context whose rows were appended to a resident context, before the data of this
+  // predecessor is released, with the limit of the predecessor's tenant. Returns an empty pin, and
+  // leaves the data to the first request, if there is no resident predecessor, if a request has
+  // acquired the context already, or if Acquire returns an error.
+  Pin AcquireSuccessor(const ContextPointer& context, absl::Time now);
+  // Call it when a context that was encoded anew and stays resident has been registered: from now
+  // on it is evicted like others unless it `stays`, and written to a file.
+  void OnRegistered(const RegisteredContext& context, bool stays);
   // Returns the error that Acquire would return, or OK.
   absl::Status CheckAcquire(const RegisteredContext& context, int64_t max_tenant_bytes) const;
 
@@ -191,7 +207,8 @@ class ContextCache {
   // Returns the ids of the jobs that ended or were dropped, each exactly once.
   std::vector<uint64_t> TakeEndedJobs() { return std::exchange(ended_jobs_, {}); }
 
-  // Drops the entries without pins whose context was deleted or whose model was removed.
+  // Drops the entries without pins whose context was deleted or whose model was removed. Call it
+  // after every such event; until then they are kept for AcquireSuccessor.
   void PurgeDeleted();
   // Returns true if an entry needs the weights of this model, or may need them.
   bool Uses(const ServedModel& model) const;
@@ -234,6 +251,13 @@ class ContextCache {
 
   using EntryList = std::list<Entry>;
 
+  Entry* Enter(const ContextPointer& context, int64_t max_tenant_bytes);
+  Pin Begin(Entry* entry, std::unique_ptr<ContextData> data, absl::Time now);
+  Entry* FindPrefix(const RegisteredContext& context);
+  void PinPrefix(Entry* entry);
+  static int64_t PrefixRows(const Entry& entry);
+  static double FlopsOf(const Entry& entry);
+  bool IsIndexed(const Entry& entry) const;
   void UnplaceLatest();
   absl::Status CheckFits(const RegisteredContext& context) const;
   void Fail(Entry* entry, absl::Status why);
@@ -251,6 +275,7 @@ class ContextCache {
   void CollectWriteCopy(absl::Time now);
   bool WritesPinned() const;
   void GiveUpWrite();
+  std::optional<PoolRange> FindRoomFor(Entry* entry);
   std::optional<PoolRange> FindRoom(const RegisteredContext& context);
   std::vector<Entry*> EvictionOrder(const std::string& tenant, int64_t bytes) const;
   bool EvictionCanFit(const std::vector<Entry*>& victims, int64_t bytes) const;

@@ -33,6 +33,7 @@ struct ContextCache::Entry {
   bool stays = false;            // see Pin::StayResident
   bool counted = false;          // included in by_state_
   Pin loading;                   // pins this entry while the file is read
+  Pin prefix;                    // pins the predecessor until this entry is encoded
   std::list<Entry>::iterator self;
   std::list<Entry*>* lru = nullptr;  // the list that contains it, or null
   std::list<Entry*>::iterator lru_place;

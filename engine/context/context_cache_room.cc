@@ -54,16 +54,19 @@ void ContextCache::LimitPool(int64_t bytes) {
 // Ends encodings, which fill their ranges as they proceed, until the pool is within its limit. The
 // latest encodings end first, and wait for space again if they are pinned.
 void ContextCache::UnplaceLatest() {
-  for (auto place = entries_.end(); place != entries_.begin();) {
+  std::vector<Entry*> begun;
+  for (Entry& entry : entries_) {
+    if (entry.state == State::kReading || entry.state == State::kEncoding) begun.push_back(&entry);
+  }
+  for (auto latest = begun.rbegin(); latest != begun.rend(); ++latest) {
     if (allocator_.in_use() <= allocator_.limit()) return;
-    Entry* const entry = &*--place;
-    if (entry->state != State::kReading && entry->state != State::kEncoding) continue;
+    Entry* const entry = *latest;
     if (entry->pins == 0) {
-      ++place;
       Drop(entry);
       continue;
     }
     if (entry->work != nullptr) EndJob(entry);
+    entry->prefix.Reset();
     entry->read_wanted = false;
     ReleaseWorkspace(entry);
     ReleaseKv(entry);
@@ -102,10 +105,9 @@ absl::Status ContextCache::CheckFits(const RegisteredContext& context) const {
 // Allocates the ranges of the entry, and evicts other entries if this creates enough space. Nothing
 // is evicted for workspace, because encodings release theirs when they finish.
 bool ContextCache::Place(Entry* entry, absl::Time now) {
-  const RegisteredContext& context = *entry->context;
   const bool restore = entry->saved != nullptr;
   if (!restore && !entry->has_file && !FindWorkspace(entry)) return false;
-  const std::optional<PoolRange> range = MakeTenantRoom(*entry) ? FindRoom(context) : std::nullopt;
+  const std::optional<PoolRange> range = FindRoomFor(entry);
   if (!range.has_value()) {
     ReleaseWorkspace(entry);
     return false;
@@ -129,6 +131,18 @@ bool ContextCache::Place(Entry* entry, absl::Time now) {
     SetState(entry, State::kReading);
   }
   return true;
+}
+
+// Finds a range for the entry. If there is none, and no range is about to become free, releases the
+// prefix of the entry, and tries again.
+std::optional<PoolRange> ContextCache::FindRoomFor(Entry* entry) {
+  const auto find = [&] {
+    return MakeTenantRoom(*entry) ? FindRoom(*entry->context) : std::nullopt;
+  };
+  std::optional<PoolRange> range = find();
+  if (range.has_value() || !entry->prefix || Saving()) return range;
+  entry->prefix.Reset();
+  return find();
 }
 
 // Returns true if the entry fits into the tenant's limit for the context pool. Evicts other entries

@@ -1,17 +1,17 @@
 #include "engine/context/context_loader.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/fault.h"
 #include "base/status_macros.h"
+#include "engine/context/registration.h"
+#include "engine/data/append_rows.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/feature_transform.h"
 #include "engine/data/nearest_rows.h"
-#include "engine/data/season.h"
 
 namespace chorale {
 namespace {
@@ -24,17 +24,6 @@ absl::Status NoSuchContext(const std::string& name) {
 absl::StatusOr<std::string> ReadDataset(ContextStore* store, const ContextRecord& record) {
   if (FaultAt(FaultPlace::kContextLoad)) return absl::InternalError("fault");
   return store->ReadDataset(record.tenant, record.name);
-}
-
-// Returns the season of the context from its record, if this version of the transform wrote it.
-// Searching for the season again takes much longer than the rest of a load.
-std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
-  if (record.season_transform != kTransformVersion) return std::nullopt;
-  for (size_t i = 0; i < record.columns.size(); ++i) {
-    const double steps = record.columns[i].season_steps;
-    if (steps > 0) return KnownSeason{static_cast<int64_t>(i), steps};
-  }
-  return KnownSeason();
 }
 
 // Sets `bytes` to an estimate, and resets it to zero on destruction.
@@ -73,8 +62,9 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     if (!again.ok() || again->digest != record->digest || again->model != record->model) continue;
     RETURN_IF_ERROR(bytes.status());
     ASSIGN_OR_RETURN(Dataset dataset, DecodeDataset(*bytes));
-    ASSIGN_OR_RETURN(FeatureTransform transform,
-                     FeatureTransform::Fit(dataset, model->info.config, SeasonOf(*record)));
+    ASSIGN_OR_RETURN(
+        FeatureTransform transform,
+        FeatureTransform::Fit(*BaseRows(dataset), model->info.config, SeasonOf(*record)));
     ASSIGN_OR_RETURN(ContextData data, MakeContextData(dataset, transform));
     auto table = std::make_unique<ContextData>(std::move(data));
 
@@ -82,6 +72,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     context->record = *std::move(record);
     context->transform = std::move(transform);
     context->model = model;
+    context->append_starts = std::move(dataset.append_starts);
     context->resident_bytes =
         byte_counts_->ContextBytes(model->info.config, context->record.shape());
     const bool local = preparation.LocalRows(context->record) > 0;
@@ -100,6 +91,7 @@ std::shared_ptr<const RegisteredContext> ContextLoader::MakePart(
   context->record.dataset_bytes =
       context->record.dataset_bytes / std::max<int64_t>(context->record.rows, 1) * rows;
   context->record.rows = rows;
+  context->record.appended_rows = 0;
   context->record.memory = {};
   context->transform = whole->transform;
   context->model = whole->model;
@@ -136,12 +128,14 @@ absl::StatusOr<ContextData> ContextLoader::ReadTable(const RegisteredContext& co
   absl::StatusOr<std::string> bytes = ReadDataset(store_, record);
   // Bytes that are read after a deletion may belong to a later registration.
   absl::StatusOr<ContextRecord> now = store_->Get(record.tenant, record.name);
-  const bool replaced = now.ok() && (now->digest != record.digest || now->model != record.model);
+  const bool anew = now.ok() && now->digest == context.encodes_anew;  // not replaced yet
+  const bool replaced =
+      now.ok() && ((now->digest != record.digest && !anew) || now->model != record.model);
   // Requests that wait for the data look the context up again.
   if (replaced) context.replaced = true;
   if (context.deleted || replaced) return NoSuchContext(record.name);
   RETURN_IF_ERROR(bytes.status());
-  ASSIGN_OR_RETURN(Dataset dataset, DecodeDataset(*bytes));
+  ASSIGN_OR_RETURN(const Dataset dataset, DecodeDataset(*bytes));
   return MakeContextData(dataset, context.transform);
 }
 

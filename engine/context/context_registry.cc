@@ -58,12 +58,28 @@ void ContextRegistry::AddRegistered(std::shared_ptr<const RegisteredContext> con
   HeldList dropped;  // destroyed after the lock
   MutexLock lock(&mutex_);
   if (bytes > max_registered_bytes_ || context->model->removed) return;
-  Entry* entry = Insert(context);
-  if (entry == nullptr) return;
+  if (Entry* const entry = Insert(context)) Hold(entry, std::move(context), bytes, &dropped);
+}
+
+void ContextRegistry::Hold(Entry* entry, std::shared_ptr<const RegisteredContext> context,
+                           int64_t bytes, HeldList* dropped) {
+  if (bytes > max_registered_bytes_) return;
   new_.push_back({std::move(context), nullptr, bytes});
   entry->held = std::prev(new_.end());
   new_bytes_ += bytes;
-  FitRegistered(&dropped);
+  FitRegistered(dropped);
+}
+
+void ContextRegistry::Supersede(const std::shared_ptr<const RegisteredContext>& context,
+                                Holding holding) {
+  const int64_t bytes = holding == Holding::kHeld ? HostBytes(*context, *context->data) : 0;
+  std::shared_ptr<const RegisteredContext> old;  // destroyed after the lock, as is `dropped`
+  HeldList dropped;
+  MutexLock lock(&mutex_);
+  old = Remove(Key(context->record.tenant, context->record.name), Cause::kReplaced, &dropped);
+  if (context->model->removed) return;
+  Entry* const entry = Insert(context);
+  if (holding == Holding::kHeld) Hold(entry, context, bytes, &dropped);
 }
 
 void ContextRegistry::FitRegistered(HeldList* dropped) {
@@ -143,18 +159,23 @@ void ContextRegistry::Invalidate(const std::string& tenant, const std::string& n
   std::shared_ptr<const RegisteredContext> old;  // destroyed after the lock, as is `dropped`
   HeldList dropped;
   MutexLock lock(&mutex_);
-  const Key key(tenant, name);
+  old = Remove(Key(tenant, name), cause, &dropped);
+}
+
+std::shared_ptr<const RegisteredContext> ContextRegistry::Remove(const Key& key, Cause cause,
+                                                                 HeldList* dropped) {
   if (loading_ == key) loading_.reset();
   const auto found = contexts_.find(key);
-  if (found == contexts_.end()) return;
-  old = found->second.context.lock();
+  if (found == contexts_.end()) return nullptr;
+  std::shared_ptr<const RegisteredContext> old = found->second.context.lock();
   if (old != nullptr) {
     if (cause == Cause::kReplaced) old->replaced = true;  // before readers of `deleted` look for it
     old->deleted = true;
   }
-  Unhold(&found->second, &dropped);
-  UnholdTable(&found->second, &dropped);
+  Unhold(&found->second, dropped);
+  UnholdTable(&found->second, dropped);
   contexts_.erase(found);
+  return old;
 }
 
 void ContextRegistry::Forget(const ServedModel& model) {

@@ -40,6 +40,12 @@ class ContextRegistry {
   // `context` alone exceeds the limit, or if a context with this name is already in memory. Call it
   // after the store has changed the registration of the name.
   void AddRegistered(std::shared_ptr<const RegisteredContext> context);
+  enum class Holding { kHeld, kNotHeld };
+  // Lets requests find a registration with appended rows, or that was encoded anew, instead of the
+  // earlier one, which is marked as replaced for its holders; no request finds neither. kHeld: also
+  // holds it with its data, as AddRegistered does. kNotHeld: the cache holds it. Call it after the
+  // store has changed the registration of the name.
+  void Supersede(const std::shared_ptr<const RegisteredContext>& context, Holding holding);
   // Stops holding a new registration, because a request holds it now. No-op for other contexts.
   void Release(const RegisteredContext& context);
 
@@ -83,6 +89,13 @@ class ContextRegistry {
 
   // Returns null and changes nothing if a context with this name is already in memory.
   Entry* Insert(const std::shared_ptr<const RegisteredContext>& context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Holds a registration that was inserted, if it fits.
+  void Hold(Entry* entry, std::shared_ptr<const RegisteredContext> context, int64_t bytes,
+            HeldList* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes the registration. Returns it if it is in memory; the caller should destroy it, too,
+  // without the lock.
+  std::shared_ptr<const RegisteredContext> Remove(const Key& key, Cause cause, HeldList* dropped)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Stop holding the entry's registration, or its table, if it is held, and move it to `dropped`.
   // The caller should destroy `dropped` without the lock, because it may contain the last

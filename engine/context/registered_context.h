@@ -72,6 +72,18 @@ struct RegisteredContext {
   std::shared_ptr<const ServedModel> model;
   int64_t resident_bytes = 0;  // size of its keys and values
 
+  std::vector<int64_t> append_starts = {};  // Dataset::append_starts
+  // The registration whose rows are the first of these rows, and to which the others were appended.
+  // While it is resident, its keys and values are copied instead of computed again. It is weak, so
+  // that no chain of earlier registrations stays in memory.
+  std::weak_ptr<const RegisteredContext> predecessor = {};
+  // Set for a context that is encoded anew (EncodingsAnew): the digest of the content with appended
+  // rows that this content, the same rows without appends, replaces once it is resident. Until
+  // then, it is not in the registry, and the store has the other content.
+  std::string encodes_anew = {};
+  // False until such a context is registered; true for all others. Set by the engine thread.
+  mutable std::atomic<bool> registered{true};
+
   // The rows of a registration that a local context has, in ascending order.
   struct Part {
     std::shared_ptr<const RegisteredContext> whole;
@@ -95,6 +107,8 @@ struct RegisteredContext {
   // thread.
   mutable std::atomic<int64_t> calls{0};
   mutable std::atomic<bool> pinned{false};
+  // The limit of the tenant at the last use, see ContextCache::Acquire. Set by the engine thread.
+  mutable std::atomic<int64_t> max_tenant_bytes{0};
 
   // Returns the record with the details of the last SetDetails, if any.
   ContextRecord CurrentRecord() const;

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "engine/backend/flop_model.h"
 #include "engine/context/context_bytes.h"
+#include "engine/data/append_rows.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/feature_transform.h"
 #include "engine/data/training_limits.h"
@@ -58,8 +59,17 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
                                                  int64_t context_pool_bytes) {
   RETURN_IF_ERROR(ValidateName("context_id", name));
   RETURN_IF_ERROR(ValidateDataset(dataset, limits));
+  ASSIGN_OR_RETURN(FeatureTransform transform,
+                   FeatureTransform::Fit(*BaseRows(dataset), model.info.config));
+  return PrepareContent(tenant, name, model, dataset, std::move(transform), limits, backend,
+                        context_pool_bytes);
+}
+
+absl::StatusOr<Registration> PrepareContent(const std::string& tenant, const std::string& name,
+                                            const ServedModel& model, const Dataset& dataset,
+                                            FeatureTransform transform, const Limits& limits,
+                                            const Backend& backend, int64_t context_pool_bytes) {
   const ModelConfig& config = model.info.config;
-  ASSIGN_OR_RETURN(FeatureTransform transform, FeatureTransform::Fit(dataset, config));
   const int64_t rows = static_cast<int64_t>(dataset.y.size());
   const ContextShape shape = {.rows = rows, .memory = dataset.memory};
   RETURN_IF_ERROR(CheckMemorySet(
@@ -69,6 +79,7 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
                    "or to at least ",
                    rows, ", the number of rows"),
       shape, backend));
+  RETURN_IF_ERROR(CheckAppends("rows", AppendedRowCount(dataset), backend));
   RETURN_IF_ERROR(ValidateContextBytes("rows", config, shape, backend, context_pool_bytes));
   Registration registration;
   registration.bytes = EncodeDataset(dataset);
@@ -94,11 +105,21 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
     record.season_transform = std::string(kTransformVersion);
   }
   record.rows = rows;
+  record.appended_rows = AppendedRowCount(dataset);
   record.memory = dataset.memory;
   record.dataset_bytes = bytes;
   record.created = absl::Now();
   record.updated = record.created;
   return registration;
+}
+
+std::optional<KnownSeason> SeasonOf(const ContextRecord& record) {
+  if (record.season_transform != kTransformVersion) return std::nullopt;
+  for (size_t i = 0; i < record.columns.size(); ++i) {
+    const double steps = record.columns[i].season_steps;
+    if (steps > 0) return KnownSeason{static_cast<int64_t>(i), steps};
+  }
+  return KnownSeason();
 }
 
 std::vector<ColumnNote> NotesOf(const Registration& registration, const ModelConfig& config) {

@@ -3,6 +3,7 @@
 #define CHORALE_ENGINE_CONTEXT_REGISTRATION_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "engine/data/feature_transform.h"
 #include "engine/data/limits.h"
 #include "engine/data/memory_set.h"
+#include "engine/data/season.h"
 #include "engine/data/table.h"
 #include "engine/store/context_store.h"
 
@@ -32,6 +34,17 @@ absl::StatusOr<Registration> PrepareRegistration(const std::string& tenant, cons
                                                  const ServedModel& model, const Dataset& dataset,
                                                  const Limits& limits, const Backend& backend,
                                                  int64_t context_pool_bytes);
+
+// The same for a context whose transform is known: that of the rows before the first append.
+// REQUIRES: name and dataset are valid.
+absl::StatusOr<Registration> PrepareContent(const std::string& tenant, const std::string& name,
+                                            const ServedModel& model, const Dataset& dataset,
+                                            FeatureTransform transform, const Limits& limits,
+                                            const Backend& backend, int64_t context_pool_bytes);
+
+// Returns the season of the context from its record, if this version of the transform wrote it.
+// Searching for the season again takes much longer than everything else that a transform needs.
+std::optional<KnownSeason> SeasonOf(const ContextRecord& record);
 
 // Returns the warnings about a registration for a model with this configuration.
 std::vector<ColumnNote> NotesOf(const Registration& registration, const ModelConfig& config);

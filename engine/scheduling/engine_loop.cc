@@ -203,6 +203,7 @@ void EngineLoop::CheckIdleDevice(absl::Time now) {
 void EngineLoop::ClearCache() {
   if (files_.stop) files_.stop();
   files_stopped_ = true;
+  successors_.clear();
   cache_.StopFiles();
   cache_.Clear();
 }

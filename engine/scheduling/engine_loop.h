@@ -121,6 +121,8 @@ class EngineLoop {
   void Handle(command::FileWritten& written);
   void Handle(command::Continue& continued);
   void Handle(command::PurgeDeleted& purge);
+  void Handle(command::Succeed& succeed);
+  void Handle(command::EncodedAnew& encoded);
   void Handle(command::LimitPools& limit);
   void Handle(command::AddModel& add);
   void Handle(command::RetireModel& retire);
@@ -173,6 +175,8 @@ class EngineLoop {
   const FileAccess files_;
 
   ContextCache cache_;
+  // Contexts with appended rows that wait for space while their predecessors stay resident.
+  std::vector<ContextCache::Pin> successors_;
   BufferPool buffers_;
   Admission admission_;
   int64_t unjudged_ = 0;  // waiting sessions that RefuseHopeless has not checked

@@ -64,6 +64,24 @@ void EngineLoop::Handle(command::PurgeDeleted& purge) {
   PublishStats();
 }
 
+void EngineLoop::Handle(command::Succeed& succeed) {
+  if (failure_.ok() && !stopping_) {
+    ContextCache::Pin pin = cache_.AcquireSuccessor(succeed.context, options_.clock->Now());
+    if (pin) {
+      successors_.push_back(std::move(pin));
+      succeed.acquired();
+    }
+  }
+  cache_.PurgeDeleted();
+  PublishStats();
+}
+
+void EngineLoop::Handle(command::EncodedAnew& encoded) {
+  cache_.OnRegistered(*encoded.context, encoded.stays);
+  cache_.PurgeDeleted();
+  PublishStats();
+}
+
 void EngineLoop::Handle(command::LimitPools& limit) {
   cache_.LimitPool(limit.context);
   buffers_.SetLimit(limit.buffer);

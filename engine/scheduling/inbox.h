@@ -56,6 +56,17 @@ struct Continue {
   SessionEnvironment::Continuation continuation;
 };
 struct PurgeDeleted {};
+// Rows were appended to a context: begins to encode its successor if the context is resident, and
+// purges the context, which was replaced.
+struct Succeed {
+  std::shared_ptr<const RegisteredContext> context;
+  std::function<void()> acquired;  // called if the cache holds the context from now on
+};
+// See ContextCache::OnRegistered. Purges the context that was replaced.
+struct EncodedAnew {
+  std::shared_ptr<const RegisteredContext> context;
+  bool stays = false;
+};
 // See Engine::LimitPools.
 struct LimitPools {
   int64_t context = 0;
@@ -81,10 +92,11 @@ struct Stop {};
 
 }  // namespace command
 
-using Command = std::variant<command::Submit, command::Refuse, command::LookedUp, command::DataRead,
-                             command::FileRead, command::FileWritten, command::Continue,
-                             command::PurgeDeleted, command::LimitPools, command::AddModel,
-                             command::RetireModel, command::Drain, command::Stop>;
+using Command =
+    std::variant<command::Submit, command::Refuse, command::LookedUp, command::DataRead,
+                 command::FileRead, command::FileWritten, command::Continue, command::PurgeDeleted,
+                 command::Succeed, command::EncodedAnew, command::LimitPools, command::AddModel,
+                 command::RetireModel, command::Drain, command::Stop>;
 
 // A first-in, first-out queue of commands. Thread-safe; only one thread calls Take.
 class Inbox {

@@ -156,6 +156,7 @@ class QueryRowsPreparation : public Preparation {
                                    "has a memory set, which the server's device does not support; "
                                    "set local_row_count, or use a server on a CPU",
                                    shape, *backend_));
+    if (!local) RETURN_IF_ERROR(CheckAppends("context", record.appended_rows, *backend_));
     return ValidateContextBytes(local ? "local_row_count" : "context", model.config, shape,
                                 *backend_, backend_->context_pool_bytes());
   }
@@ -179,6 +180,7 @@ class WarmPreparation : public Preparation {
                                    "has a memory set, which the server's device does not support; "
                                    "use a server on a CPU",
                                    record.shape(), *backend_));
+    RETURN_IF_ERROR(CheckAppends("name", record.appended_rows, *backend_));
     return ValidateContextBytes("name", model.config, record.shape(), *backend_,
                                 backend_->context_pool_bytes());
   }

@@ -35,7 +35,7 @@ void Session::CheckContext(absl::Time now) {
     context_ready_ = now;
   }
   const bool clock_runs =
-      state_ == State::kLookingUp || state_ == State::kWaitingForAdmission ||
+      (state_ == State::kLookingUp && !encodes_anew()) || state_ == State::kWaitingForAdmission ||
       (state_ == State::kWaitingForContext && pin_.status().ok() && pin_.waits_for_room());
   if (clock_runs == queue_clock_runs_) return;
   if (queue_clock_runs_) queued_ += now - queue_clock_since_;

@@ -111,6 +111,9 @@ class Session {
   // Returns true if the request is complete once it was validated against its context: it does not
   // wait for the context to be resident, and does no work.
   virtual bool only_validates() const { return false; }
+  // Returns true if the look-up waits until the context is encoded anew as a whole. This wait does
+  // not count as time in the queue.
+  virtual bool encodes_anew() const { return false; }
 
   // --- Before admission, in this order --------------------------------------------------------
   // `pin` is empty if only_validates().

@@ -17,7 +17,9 @@ class WarmSession : public Session {
               const std::shared_ptr<const WarmRequest>& request, Callback<ContextInfo> done)
       : Session(std::move(start), environment),
         residency_(request->residency),
+        encodes_anew_(request->encode_anew),
         done_(std::move(done)) {}
+  bool encodes_anew() const override { return encodes_anew_; }
   void ReleaseResources() override;
 
  protected:
@@ -26,6 +28,7 @@ class WarmSession : public Session {
 
  private:
   const Residency residency_;
+  const bool encodes_anew_;
   const Callback<ContextInfo> done_;
 };
 

@@ -65,6 +65,14 @@ class RecordingMetrics : public MetricsSink {
     memory_set_keys[static_cast<size_t>(policy)] += keys;
   }
 
+  void AppendedRows(int64_t rows) override {
+    ++appends;
+    appended_rows += rows;
+  }
+  void EncodedAnew(EncodedAnewOutcome outcome) override {
+    ++encoded_anew[static_cast<size_t>(outcome)];
+  }
+
   int64_t values_of(WorkKind kind) const { return values[static_cast<int>(kind)]; }
   int64_t values_of(const std::string& tenant_and_model) {
     MutexLock lock(&mutex_);
@@ -88,9 +96,11 @@ class RecordingMetrics : public MetricsSink {
   }
 
   std::atomic<int64_t> first_steps{0}, tile_steps{0}, encodings{0}, restores{0}, admissions{0},
-      evictions{0}, summaries{0}, unread_streams{0}, encoded_rows{0}, dropped_from_host{0};
+      evictions{0}, summaries{0}, unread_streams{0}, encoded_rows{0}, dropped_from_host{0},
+      appends{0}, appended_rows{0};
   std::array<std::atomic<int64_t>, 4> lookups{};          // by ContextLookup
   std::array<std::atomic<int64_t>, 4> memory_set_keys{};  // by MemoryPolicy
+  std::array<std::atomic<int64_t>, 3> encoded_anew{};     // by EncodedAnewOutcome
 
  private:
   static constexpr size_t kWorkKinds = 6;

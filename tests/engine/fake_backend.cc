@@ -6,7 +6,9 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "base/integer_math.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_work.h"
 #include "tests/engine/used_ranges.h"
@@ -48,8 +50,10 @@ class FakeBackend : public Backend {
   }
   absl::StatusOr<std::shared_ptr<const RowEncoderState>> ReadEncoderState(
       const BackendModel& model, absl::string_view bytes) const override {
-    if (!bytes.empty()) return absl::DataLossError("the fake has no state");
-    return nullptr;
+    if (bytes.empty()) return nullptr;
+    int64_t content = 0;
+    if (!absl::SimpleAtoi(bytes, &content)) return absl::DataLossError("no state of the fake");
+    return std::make_shared<const FakeAppendedState>(content);
   }
   int64_t RowsBytes(const ModelConfig& config, int64_t query_rows) const override {
     return query_rows * options_.rows_bytes_per_row;
@@ -58,6 +62,7 @@ class FakeBackend : public Backend {
     return rows * options_.predict_bytes_per_row;
   }
   bool memory_sets() const override { return options_.memory_sets; }
+  bool appends() const override { return options_.appends; }
   int64_t EncodeBytes(const ModelConfig& config, const ContextShape& shape) const override {
     return shape.keys() * options_.encode_bytes_per_row;
   }
@@ -83,8 +88,11 @@ class FakeBackend : public Backend {
 
   std::unique_ptr<EncodeWork> NewEncode(EncodeSpec spec) override {
     ++log_->encodings;
-    log_->AddEncoding({spec.shape(), spec.seed});
+    const int64_t prefix_rows = spec.prefix == nullptr ? 0 : spec.prefix->shape.rows;
+    log_->encoded_rows += spec.features.rows - prefix_rows;
+    log_->AddEncoding({spec.shape(), spec.seed, spec.append_starts, prefix_rows});
     EXPECT_TRUE(memory_sets() || !spec.shape().reduced());
+    EXPECT_TRUE(spec.append_starts.empty() || (appends() && !spec.shape().reduced()));
     EXPECT_EQ(spec.features.rows, static_cast<int64_t>(spec.y.size()));
     EXPECT_EQ(spec.kv.bytes, ContextBytes(spec.model->config(), spec.shape()));
     CheckRange(spec.kv, options_.context_pool_bytes);
@@ -93,13 +101,19 @@ class FakeBackend : public Backend {
     std::vector<UsedRanges::Use> uses;
     uses.push_back(contexts_.Begin(spec.kv, Access::kWrite));
     uses.push_back(encode_.Begin(spec.workspace, Access::kWrite));
+    if (spec.prefix != nullptr) {
+      EXPECT_EQ(spec.prefix->model, spec.model);
+      EXPECT_THAT(spec.append_starts, ::testing::Contains(prefix_rows));
+      CheckContent(*spec.prefix);
+      uses.push_back(contexts_.Begin(spec.prefix->kv, Access::kRead));
+    }
     auto work = std::make_unique<FakeEncode>(spec, options_.encode_steps, &memory_, log_);
     work->Keep(std::move(uses));
     return work;
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,
                                     FeatureMatrix features, PoolRange buffer) override {
-    EXPECT_EQ(memory_.ContentAt(context->kv), FakeMemory::ContentOf(context->shape));
+    CheckContent(*context);
     EXPECT_EQ(buffer.bytes, RowsBytes(context->model->config(), features.rows));
     CheckRange(buffer, options_.buffer_pool_bytes);
     auto work =
@@ -197,6 +211,10 @@ class FakeBackend : public Backend {
  private:
   std::vector<UsedRanges::Use> Uses(const ResidentContext& context, const PoolRange& buffer) {
     return {contexts_.Begin(context.kv, Access::kRead), buffers_.Begin(buffer, Access::kWrite)};
+  }
+
+  void CheckContent(const ResidentContext& context) const {
+    EXPECT_EQ(memory_.ContentAt(context.kv), FakeMemory::ContentOf(context));
   }
 
   void LogDecodes(absl::Span<const Slice> slices) {

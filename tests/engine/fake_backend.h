@@ -28,6 +28,7 @@ struct FakeBackendOptions {
   int64_t context_bytes_per_row = 64;
   int64_t memory_bytes_per_key = 8;  // of a memory set, in addition
   bool memory_sets = true;
+  bool appends = true;
   int64_t buffer_bytes_per_value = 64;  // of each path and query row
   int64_t density_bytes_per_row = 64;
   int64_t encode_steps = 3;
@@ -45,6 +46,8 @@ struct FakeBackendOptions {
 struct FakeEncoding {
   ContextShape shape;
   uint64_t seed = 0;
+  std::vector<int64_t> append_starts = {};
+  int64_t prefix_rows = 0;  // that were copied
 
   friend bool operator==(const FakeEncoding&, const FakeEncoding&) = default;
 };
@@ -53,7 +56,8 @@ struct FakeEncoding {
 class FakeBackendLog {
  public:
   std::atomic<int64_t> encodings{0};
-  std::atomic<int64_t> saves{0};  // begun
+  std::atomic<int64_t> encoded_rows{0};  // of all encodings, without those that were copied
+  std::atomic<int64_t> saves{0};         // begun
   std::atomic<int64_t> restores{0};
   std::atomic<int64_t> ticks{0};
   std::atomic<int64_t> decode_steps{0};

@@ -25,6 +25,10 @@ struct FakeStoreLog {
   std::atomic<bool> fail_reads{false};
   // Called before a dataset is read. Set before the engine starts.
   std::function<void()> before_read;
+  std::atomic<bool> fail_after_put{false};  // a Put stores, and returns an error
+  // Called when a context is stored, with its record, before Put returns. Set before the engine
+  // starts.
+  std::function<void(const ContextRecord&)> after_put;
   // Called when a deletion is committed, before Delete returns. Set before the engine starts.
   std::function<void()> after_delete;
   // While set, dataset reads wait.
@@ -56,14 +60,10 @@ class FakeStore : public ContextStore {
   absl::StatusOr<PutOutcome> Put(const ContextRecord& record, absl::string_view dataset,
                                  const StoreQuota& /*quota*/,
                                  const std::optional<Replacement>& replacement) override {
-    MutexLock lock(&mutex_);
-    const absl::StatusOr<PutOutcome> outcome = Compare(record, replacement);
+    absl::StatusOr<PutOutcome> outcome = PutLocked(record, dataset, replacement);
     if (!outcome.ok() || *outcome == PutOutcome::kUnchanged) return outcome;
-    auto& stored = contexts_[{record.tenant, record.name}];
-    const absl::Time created =
-        *outcome == PutOutcome::kReplaced ? stored.first.created : record.created;
-    stored = {record, std::string(dataset)};
-    stored.first.created = created;
+    if (log_->after_put) log_->after_put(record);
+    if (log_->fail_after_put) return absl::InternalError("the disk failed");
     return outcome;
   }
   using ContextStore::CheckPut;
@@ -165,6 +165,18 @@ class FakeStore : public ContextStore {
  private:
   using Key = std::pair<std::string, std::string>;  // (tenant, name)
 
+  absl::StatusOr<PutOutcome> PutLocked(const ContextRecord& record, absl::string_view dataset,
+                                       const std::optional<Replacement>& replacement) {
+    MutexLock lock(&mutex_);
+    const absl::StatusOr<PutOutcome> outcome = Compare(record, replacement);
+    if (!outcome.ok() || *outcome == PutOutcome::kUnchanged) return outcome;
+    auto& stored = contexts_[{record.tenant, record.name}];
+    const absl::Time created =
+        *outcome == PutOutcome::kReplaced ? stored.first.created : record.created;
+    stored = {record, std::string(dataset)};
+    stored.first.created = created;
+    return outcome;
+  }
   absl::StatusOr<PutOutcome> Compare(const ContextRecord& record,
                                      const std::optional<Replacement>& replacement)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

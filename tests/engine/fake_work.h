@@ -81,7 +81,19 @@ class FakeWork : public Base, public Steps {
   int64_t steps_at_this_cost() const override { return total_ - done_steps_; }
 };
 
-// The keys and values of a context are a number that identifies its shape, again and again.
+// The state of the row encoder of a context with appended rows: its keys and values.
+class FakeAppendedState : public RowEncoderState {
+ public:
+  explicit FakeAppendedState(int64_t content) : content_(content) {}
+  std::string Bytes() const override { return absl::StrCat(content_); }
+  int64_t content() const { return content_; }
+
+ private:
+  const int64_t content_;
+};
+
+// The keys and values of a context are a number that identifies its shape and its appends, again
+// and again.
 struct FakeMemory {
   std::vector<char> contexts;
   std::vector<char> host;
@@ -93,8 +105,18 @@ struct FakeMemory {
     return shape.rows + (shape.memory.rows << 24) + (policy << 48);
   }
 
-  void Encode(const PoolRange& kv, const ContextShape& shape) {
-    const int64_t content = ContentOf(shape);
+  static int64_t ContentOf(const ResidentContext& context) {
+    const auto* const state = static_cast<const FakeAppendedState*>(context.encoder_state.get());
+    return state == nullptr ? ContentOf(context.shape) : state->content();
+  }
+  // That of a context with this content and `rows` rows in all, after an append.
+  static int64_t ContentAfterAppend(int64_t content, int64_t rows) {
+    constexpr int64_t kFactor = 1'000'003;
+    constexpr int64_t kBound = int64_t{1} << 40;
+    return (content * kFactor + rows) % kBound;
+  }
+
+  void Encode(const PoolRange& kv, int64_t content) {
     for (int64_t at = 0; at + 8 <= kv.bytes; at += 8) {
       std::memcpy(contexts.data() + kv.offset + at, &content, 8);
     }
@@ -117,15 +139,39 @@ class FakeEncode : public FakeWork<EncodeWork> {
   FakeEncode(const EncodeSpec& spec, int64_t steps, FakeMemory* memory, FakeBackendLog* log)
       : FakeWork(steps, log),
         context_{spec.model, nullptr, spec.kv, spec.shape()},
+        append_starts_(spec.append_starts),
+        prefix_(spec.prefix),
         memory_(memory) {}
-  ResidentContext TakeContext() override { return context_; }
+  ResidentContext TakeContext() override {
+    if (append_starts_.empty()) return context_;
+    ResidentContext context = context_;
+    context.encoder_state =
+        std::make_shared<const FakeAppendedState>(memory_->ContentAt(context_.kv));
+    return context;
+  }
   void Step() override {
     Steps::Step();
-    if (finished()) memory_->Encode(context_.kv, context_.shape);
+    if (finished()) memory_->Encode(context_.kv, Content());
   }
 
  private:
+  // The content of the first block, or that of the prefix as it is in memory, and each append.
+  int64_t Content() const {
+    if (append_starts_.empty()) return FakeMemory::ContentOf(context_.shape);
+    int64_t content = append_starts_.front();
+    if (prefix_ != nullptr) content = memory_->ContentAt(prefix_->kv);
+    for (size_t i = 0; i < append_starts_.size(); ++i) {
+      if (prefix_ != nullptr && append_starts_[i] < prefix_->shape.rows) continue;
+      const bool last = i + 1 == append_starts_.size();
+      content = FakeMemory::ContentAfterAppend(content,
+                                               last ? context_.shape.rows : append_starts_[i + 1]);
+    }
+    return content;
+  }
+
   const ResidentContext context_;
+  const std::vector<int64_t> append_starts_;
+  const std::shared_ptr<const ResidentContext> prefix_;
   FakeMemory* const memory_;
 };
 

@@ -64,6 +64,7 @@ class MeteredBackend : public Backend {
     return inner_->ReadEncoderState(model, bytes);
   }
   bool memory_sets() const override { return inner_->memory_sets(); }
+  bool appends() const override { return inner_->appends(); }
   int64_t ContextBytes(const ModelConfig& config, const ContextShape& shape) const override {
     return inner_->ContextBytes(config, shape);
   }

@@ -116,6 +116,36 @@ std::shared_ptr<RegisteredContext> Registered(const std::string& name, int64_t m
 
 constexpr int64_t kTenMib = int64_t{10} << 20;
 
+TEST(ContextRegistryTest, ASuccessorIsFoundInsteadOfItsPredecessor) {
+  ContextRegistry registry(kTenMib);
+  std::shared_ptr<RegisteredContext> old = Registered("c", 1);
+  registry.AddRegistered(old);
+  registry.BeginLoad("t", "c");
+  std::shared_ptr<RegisteredContext> held = Registered("c", 2);
+  registry.Supersede(held, ContextRegistry::Holding::kHeld);
+  EXPECT_TRUE(old->replaced && old->deleted);
+  EXPECT_EQ(registry.Find("t", "c"), held);
+  EXPECT_FALSE(registry.Publish(Named("t", "c"))) << "it was read before";
+  EXPECT_GT(registry.held_bytes(), 2 << 20);
+  EXPECT_LT(registry.held_bytes(), 3 << 20) << "the old one is not held";
+  const std::weak_ptr<RegisteredContext> weak = held;
+  held.reset();
+  EXPECT_FALSE(weak.expired());
+
+  std::shared_ptr<RegisteredContext> not_held = Named("t", "c");
+  registry.Supersede(not_held, ContextRegistry::Holding::kNotHeld);
+  EXPECT_TRUE(weak.expired());
+  EXPECT_EQ(registry.held_bytes(), 0);
+  EXPECT_EQ(registry.Find("t", "c"), not_held);
+  not_held.reset();
+  EXPECT_EQ(registry.Find("t", "c"), nullptr);
+  // Too large to be held.
+  std::shared_ptr<RegisteredContext> large = Registered("c", 11);
+  registry.Supersede(large, ContextRegistry::Holding::kHeld);
+  EXPECT_EQ(registry.Find("t", "c"), large);
+  EXPECT_EQ(registry.held_bytes(), 0);
+}
+
 TEST(ContextRegistryTest, HoldsTheLatestRegistrationsThatFit) {
   ContextRegistry registry(kTenMib);
   for (const char* name : {"a", "b", "c"}) registry.AddRegistered(Registered(name, 4));

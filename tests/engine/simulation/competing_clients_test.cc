@@ -67,7 +67,8 @@ class CompetingClients {
     const Delay delay = [] { return absl::Milliseconds(1); };
     engine_.emplace(
         &clock_, options_, backend, SimulatedDevice(),
-        SimulatedThreads{.loader = delay, .parts = [part] { return part; }, .summary = delay},
+        SimulatedThreads{
+            .loader = delay, .parts = [part] { return part; }, .summary = delay, .anew = delay},
         &device_log_, &store_log_, &times_);
   }
 

@@ -72,7 +72,9 @@ void RandomRequests::SendWarm(const std::shared_ptr<SimulatedCall>& call, CallCo
   call->what = "Warm";
   const Residency residency =
       random_->Percent(limits_.pinned_percent) ? Residency::kPinned : Residency::kUntilEvicted;
-  call->handle = engine_->impl().Warm(std::move(of_call), {call->context, residency},
+  const bool anew = random_->Percent(limits_.anew_percent);
+  if (anew) call->what = "Warm, encoded anew";
+  call->handle = engine_->impl().Warm(std::move(of_call), {call->context, residency, anew},
                                       [this, call](const absl::StatusOr<ContextInfo>& info) {
                                         call->End(info.status(), clock_->Now());
                                         if (info.ok()) call->digest = info->record.digest;

@@ -18,6 +18,8 @@ struct RequestLimits {
   int64_t max_unacknowledged_values = 0;
   // The percentage of Warm calls that pin their context.
   int64_t pinned_percent = 0;
+  // The percentage of Warm calls that encode their context anew.
+  int64_t anew_percent = 0;
 };
 
 class RandomRequests {

@@ -31,8 +31,10 @@ class Scenario {
     store_log_.before_read = [this, unreadable = random_.OneOf({0, 0, 20}),
                               replaced = random_.OneOf({0, 5})] {
       store_log_.fail_reads = random_.Percent(unreadable);
-      if (random_.Percent(replaced)) ChangeContext();
+      // Only the loader reads while the context may change.
+      if (!changing_ && engine_->loader_runs() && random_.Percent(replaced)) ChangeContext();
     };
+    store_log_.after_put = [this](const ContextRecord& record) { NoteVersion(record); };
     if (random_.Percent(30)) {
       SetFaults([this, percent = random_.OneOf({1, 10, 50})](FaultPlace place) {
         return place != FaultPlace::kDevice && random_.Percent(percent);
@@ -45,6 +47,7 @@ class Scenario {
         .loader = up_to(absl::Milliseconds(50)),
         .parts = up_to(absl::Milliseconds(100)),
         .summary = up_to(absl::Milliseconds(2)),
+        .anew = up_to(absl::Milliseconds(100)),
         .file_reader = up_to(absl::Milliseconds(20)),
         .file_writer = up_to(
             random_.OneOf({absl::Milliseconds(5), absl::Milliseconds(200), absl::Seconds(20)}))};
@@ -53,7 +56,8 @@ class Scenario {
     requests_.emplace(&random_, &clock_, &*engine_,
                       RequestLimits{.max_unacknowledged_values =
                                         options_.max_unacknowledged_values + backend_.tile_paths,
-                                    .pinned_percent = pinned_});
+                                    .pinned_percent = pinned_,
+                                    .anew_percent = appends_});
   }
 
   ~Scenario() { SetFaults(nullptr); }
@@ -70,8 +74,7 @@ class Scenario {
       clock_.After(together ? absl::Trunc(arrival, absl::Seconds(1)) : arrival,
                    [this] { AddCall(); });
     }
-    Sometimes(30, [this] { ChangeContext(); });
-    Sometimes(30, [this] { ChangeContext(); });
+    for (int i = 0; i < 2 + appends_ / 10; ++i) Sometimes(30, [this] { ChangeContext(); });
     Sometimes(20, [this] { DeleteExpired(); });
     Sometimes(40, [this] { ShrinkPools(); });
     Sometimes(5, [this] {
@@ -102,6 +105,7 @@ class Scenario {
     std::string tenant;
     std::string name;
     std::vector<std::string> versions = {};  // their digests, in order; empty: it is deleted
+    int64_t rows = 0;                        // of the latest version
   };
 
   void UseFiles() {
@@ -123,7 +127,7 @@ class Scenario {
     const int64_t contexts = 1 + random_.Below(8);
     for (int64_t i = 0; i < contexts; ++i) {
       contexts_.push_back({shares_[random_.Below(clients)].client, absl::StrCat("context-", i)});
-      const ContextShape shape = RandomShape();
+      const ContextShape shape = RandomShape(backend_, &random_);
       Register(&contexts_.back(), Unsupported(shape) ? ContextShape{.rows = 20} : shape);
       ASSERT_EQ(contexts_.back().versions.size(), 1);
     }
@@ -139,31 +143,46 @@ class Scenario {
   void Register(Context* context, const ContextShape& shape) {
     const absl::Duration ttl =
         random_.Percent(20) ? random_.UpTo(kArrivals) : absl::InfiniteDuration();
+    new_rows_ = shape.rows;
     const absl::StatusOr<std::string> digest =
         engine_->Register(context->tenant, context->name, shape, ttl);
+    new_rows_.reset();
     EXPECT_FALSE(digest.ok() && Unsupported(shape));
-    if (digest.ok()) context->versions.push_back(*digest);
+    EXPECT_TRUE(!digest.ok() || context->versions.back() == *digest);
   }
 
-  // Of a context that fits into the pools at the start.
-  ContextShape RandomShape() {
-    if (backend_.context_pool_bytes < (16 << 10) || random_.Percent(70)) {
-      return {.rows = random_.OneOf({1, 5, 20, 60}) + random_.Below(4)};
-    }
-    // At times there are fewer rows than keys.
-    return {.rows = random_.OneOf({5, 100, 300}) + random_.Below(4),
-            .memory = {.rows = random_.OneOf({64, 100}),
-                       .policy = random_.OneOf(
-                           {MemoryPolicy::kMerge, MemoryPolicy::kHeavy, MemoryPolicy::kSample})}};
+  // Fails if the device does not support it, or the rows cannot be read or do not fit.
+  void Append(Context* context) {
+    const int64_t rows = random_.OneOf({1, 1, 3, 10});
+    new_rows_ = context->rows + rows;
+    const absl::StatusOr<std::string> digest =
+        engine_->Append(context->tenant, context->name, rows);
+    new_rows_.reset();
+    EXPECT_FALSE(digest.ok() && !backend_.appends);
+    EXPECT_TRUE(!digest.ok() || context->versions.back() == *digest);
+  }
+
+  // Notes a version that is stored. The engine itself stores only the same rows, encoded anew.
+  void NoteVersion(const ContextRecord& record) {
+    const auto context = absl::c_find_if(
+        contexts_, [&](const Context& context) { return context.name == record.name; });
+    EXPECT_EQ(record.rows, new_rows_.value_or(context->rows));
+    EXPECT_TRUE(new_rows_.has_value() || !context->versions.back().empty()) << "it is deleted";
+    context->rows = record.rows;
+    context->versions.push_back(record.digest);
   }
 
   void ChangeContext() {
+    const bool nested = std::exchange(changing_, true);
     Context& context = contexts_[random_.Below(std::ssize(contexts_))];
-    if (random_.Percent(70)) {
-      Register(&context, RandomShape());
+    if (random_.Percent(appends_)) {
+      Append(&context);
+    } else if (random_.Percent(70)) {
+      Register(&context, RandomShape(backend_, &random_));
     } else if (engine_->impl().DeleteContext(context.tenant, context.name).ok()) {
       context.versions.emplace_back();
     }
+    changing_ = nested;
   }
 
   void DeleteExpired() {
@@ -201,7 +220,8 @@ class Scenario {
   // A file that is written keeps its context, and a pin a replaced one.
   bool NothingHoldsContexts() {
     const EngineStats stats = engine_->impl().Stats();
-    return stats.running + stats.queued == 0 && pinned_ == 0 && !folder_.has_value();
+    return stats.running + stats.queued == 0 && stats.contexts.pinned_bytes == 0 && pinned_ == 0 &&
+           !folder_.has_value();
   }
 
   void AddCall() {
@@ -273,8 +293,9 @@ class Scenario {
     buffer_bytes_ = stats.buffer_bytes;
     const auto open = absl::c_count_if(calls_, [](const auto& call) { return call->ends == 0; });
     EXPECT_GE(stats.running + stats.queued, open) << "neither runs nor has a slot of the queue";
-    // The engine itself warms a context again that was pinned when another replaced it.
-    EXPECT_TRUE(pinned_ > 0 || stats.running + stats.queued == open);
+    // The engine itself warms a context again that was pinned when another replaced it, and one
+    // that is encoded anew.
+    EXPECT_TRUE(pinned_ > 0 || appends_ > 0 || stats.running + stats.queued == open);
   }
 
   void CheckEnd() {
@@ -362,9 +383,12 @@ class Scenario {
   bool open_at_stop_ = false;
   PoolSizes limits_ = {.context = backend_.context_pool_bytes,
                        .buffer = backend_.buffer_pool_bytes};
-  int64_t buffer_bytes_ = 0;                    // at the last tick
-  int64_t released_ = 0;                        // bytes of the buffer pool, until the last tick
-  int64_t pinned_ = random_.OneOf({0, 0, 10});  // percentage of contexts that Warm pins
+  int64_t buffer_bytes_ = 0;                      // at the last tick
+  int64_t released_ = 0;                          // bytes of the buffer pool, until the last tick
+  int64_t pinned_ = random_.OneOf({0, 0, 10});    // percentage of contexts that Warm pins
+  int64_t appends_ = random_.OneOf({0, 50, 90});  // percentage of the changes of contexts
+  bool changing_ = false;                         // a context is being changed
+  std::optional<int64_t> new_rows_;  // of the change that was requested; else the engine's own
 };
 
 }  // namespace

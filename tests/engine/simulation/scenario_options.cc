@@ -14,6 +14,7 @@ EngineOptions RandomEngineOptions(Random* random) {
   options.target_tick = absl::Milliseconds(10);
   options.max_slices_per_tick = random->OneOf({1, 4, 16});
   options.max_registered_bytes = random->OneOf({0, 4, 1024}) << 10;
+  options.max_appended_share = random->OneOf({0.05, 0.25, 10.0});
   return options;
 }
 
@@ -30,6 +31,7 @@ FakeBackendOptions RandomBackendOptions(Random* random) {
     options.host_context_pool_bytes = 8 << 10;
   }
   options.memory_sets = random->Percent(80);
+  options.appends = random->Percent(90);
   if (random->Percent(50)) {
     options.encode_pool_bytes = 8 << 10;
     options.encode_bytes_per_row = 64;
@@ -37,6 +39,17 @@ FakeBackendOptions RandomBackendOptions(Random* random) {
     options.predict_bytes_per_row = 64;
   }
   return options;
+}
+
+ContextShape RandomShape(const FakeBackendOptions& backend, Random* random) {
+  if (backend.context_pool_bytes < (16 << 10) || random->Percent(70)) {
+    return {.rows = random->OneOf({1, 5, 20, 60}) + random->Below(4)};
+  }
+  // At times there are fewer rows than keys.
+  return {.rows = random->OneOf({5, 100, 300}) + random->Below(4),
+          .memory = {.rows = random->OneOf({64, 100}),
+                     .policy = random->OneOf(
+                         {MemoryPolicy::kMerge, MemoryPolicy::kHeavy, MemoryPolicy::kSample})}};
 }
 
 }  // namespace chorale::testing

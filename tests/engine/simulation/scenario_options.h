@@ -13,6 +13,8 @@ EngineOptions RandomEngineOptions(Random* random);
 
 // Pools from a few rows to many, with and without host memory for contexts.
 FakeBackendOptions RandomBackendOptions(Random* random);
+// Of a context that fits into the pools of this backend.
+ContextShape RandomShape(const FakeBackendOptions& backend, Random* random);
 
 }  // namespace chorale::testing
 

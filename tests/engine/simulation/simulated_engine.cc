@@ -31,10 +31,13 @@ SimulatedEngine::SimulatedEngine(VirtualClock* clock, const EngineOptions& optio
                                   {thread(threads.file_reader), thread(threads.file_writer)})
                 .value();
   }
+  auto loader = thread(threads.loader);
+  loader_ = loader.get();
   engine_ = std::make_unique<EngineImpl>(
       options, NewFakeBackend(backend, device_log), std::move(store), std::move(models),
       std::move(files), metrics,
-      EngineImpl::Queues{thread(threads.loader), thread(threads.parts), thread(threads.summary)});
+      EngineImpl::Queues{std::move(loader), thread(threads.parts), thread(threads.summary),
+                         thread(threads.anew)});
   device_log_->on_advance = [this](absl::Span<const Slice> slices) { PassTick(slices); };
 }
 
@@ -66,6 +69,16 @@ absl::StatusOr<std::string> SimulatedEngine::Register(const std::string& tenant,
   if (ttl < absl::InfiniteDuration()) request.ttl = ttl;
   ASSIGN_OR_RETURN(const RegisterOutcome outcome,
                    engine_->Register(tenant, request, dataset, StoreQuota()));
+  return outcome.context.record.digest;
+}
+
+absl::StatusOr<std::string> SimulatedEngine::Append(const std::string& tenant,
+                                                    const std::string& name, int64_t rows) {
+  Table table = Rows(rows);
+  table.columns.push_back(table.columns[0]);
+  table.columns[1].name = "y";
+  ASSIGN_OR_RETURN(const AppendOutcome outcome,
+                   engine_->Append(tenant, {.context = name}, table, StoreQuota()));
   return outcome.context.record.digest;
 }
 

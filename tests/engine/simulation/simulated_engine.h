@@ -34,6 +34,7 @@ struct SimulatedThreads {
   Delay loader;
   Delay parts;
   Delay summary;
+  Delay anew;
   Delay file_reader = {};
   Delay file_writer = {};
 };
@@ -60,6 +61,11 @@ class SimulatedEngine {
   absl::StatusOr<std::string> Register(const std::string& tenant, const std::string& name,
                                        const ContextShape& shape,
                                        absl::Duration ttl = absl::InfiniteDuration());
+  // Appends rows to a context. Returns the digest of the context.
+  absl::StatusOr<std::string> Append(const std::string& tenant, const std::string& name,
+                                     int64_t rows);
+  // Whether the loader runs a job now, so that changes of contexts do not wait for it.
+  bool loader_runs() const { return loader_->runs_job(); }
   const std::string& model_digest() const { return model_.digest; }
 
   // `check` is called at the start of each tick, when all commands have been handled.
@@ -75,6 +81,7 @@ class SimulatedEngine {
   const SimulatedDevice device_;
   FakeBackendLog* const device_log_;
   Model model_;
+  SimulatedThread* loader_ = nullptr;  // of engine_
   std::unique_ptr<EngineImpl> engine_;
   absl::Duration longest_tick_;
   std::function<void()> on_tick_;

@@ -31,6 +31,7 @@ class SimulatedThread : public WorkQueue {
     if (!busy_) Begin();
   }
   int64_t waiting() const override { return jobs_.size(); }
+  bool runs_job() const { return runs_job_; }  // now
   void Stop() override {
     stopped_ = true;
     jobs_ = {};
@@ -41,7 +42,9 @@ class SimulatedThread : public WorkQueue {
     busy_ = true;
     clock_->After(delay_(), [this, job = jobs_.Pop()] {
       if (stopped_) return;
+      runs_job_ = true;
       job();
+      runs_job_ = false;
       busy_ = false;
       if (!jobs_.empty()) Begin();
     });
@@ -51,6 +54,7 @@ class SimulatedThread : public WorkQueue {
   const Delay delay_;
   FairQueue<Job> jobs_;
   bool busy_ = false;
+  bool runs_job_ = false;
   bool stopped_ = false;
 };
 
