@@ -25,11 +25,13 @@ enum class ErrorReason {
   kContextExists,
   // Aborted
   kEtagMismatch,
+  kRowCountMismatch,
   // FailedPrecondition
   kModelNotServed,
   kSourceChanged,
   kContextTooLarge,
   kMemorySetUnsupported,
+  kAppendUnsupported,
   // ResourceExhausted
   kQueueFull,
   kQueueTimeout,

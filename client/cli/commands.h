@@ -13,6 +13,7 @@ namespace chorale::client {
 
 // `app` and `environment` must outlive the parsing of the command line.
 void AddRegisterCommand(CLI::App* app, Environment* environment);
+void AddAppendCommand(CLI::App* app, Environment* environment);
 void AddContextCommands(CLI::App* app, Environment* environment);  // ls, show, rm, warm
 void AddPredictCommand(CLI::App* app, Environment* environment);
 void AddSampleCommand(CLI::App* app, Environment* environment);

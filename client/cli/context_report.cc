@@ -85,12 +85,12 @@ void AddRow(const v1::Context& context, ReportWriter* report) {
   report->Add({IdOf(context.name()), IdOf(context.model()), context.target_column(),
                context.row_count(), int64_t{context.feature_count()}, StateName(context),
                Bytes{context.resident_bytes()}, Bytes{context.dataset_bytes()}, Created(context),
-               context.memory_row_count()});
+               context.memory_row_count(), context.appended_row_count()});
 }
 
 const std::vector<std::string> kColumns = {
-    "name",  "model",          "target",        "rows",    "features",
-    "state", "resident_bytes", "dataset_bytes", "created", "memory_rows"};
+    "name",           "model",         "target",  "rows",        "features",     "state",
+    "resident_bytes", "dataset_bytes", "created", "memory_rows", "appended_rows"};
 
 // "weekday", "hour", "day_of_month", "month"; other features, of a newer server, are omitted.
 std::vector<std::string> CalendarNames(const v1::ColumnSummary& feature) {
@@ -133,6 +133,7 @@ nlohmann::ordered_json Json(const v1::Context& context) {
           {"model", IdOf(context.model())},
           {"target", context.target_column()},
           {"rows", context.row_count()},
+          {"appended_rows", context.appended_row_count()},
           {"memory_rows", context.memory_row_count()},
           {"memory_policy", PolicyName(context)},
           {"state", StateName(context)},
@@ -194,6 +195,9 @@ absl::Status WriteContext(const v1::Context& context, Environment* environment) 
     if (context.has_last_use_time()) out << "last used: " << LastUsed(context) << "\n";
     if (context.has_expire_time()) out << "expires: " << Expires(context) << "\n";
     if (context.memory_row_count() > 0) out << MemorySetText(context) << "\n";
+    if (context.appended_row_count() > 0) {
+      out << "appended rows, not yet encoded anew: " << context.appended_row_count() << "\n";
+    }
     if (context.clipped_target_count() > 0) {
       out << "target values far from the others: " << context.clipped_target_count() << "\n";
     }

@@ -12,6 +12,11 @@ struct NameArgument {
   std::string name;
 };
 
+struct WarmArguments {
+  std::string name;
+  bool encode_anew = false;
+};
+
 struct RemoveArguments {
   std::string name;
   DeleteOptions options;
@@ -38,18 +43,13 @@ absl::Status RunRemove(const RemoveArguments& arguments, Environment* environmen
   return status;
 }
 
-absl::Status RunWarm(const NameArgument& arguments, Environment* environment) {
+absl::Status RunWarm(const WarmArguments& arguments, Environment* environment) {
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
-  ASSIGN_OR_RETURN(v1::Context context, client->WarmContext(arguments.name, environment->call()));
+  ASSIGN_OR_RETURN(v1::Context context,
+                   arguments.encode_anew
+                       ? client->EncodeAnew(arguments.name, environment->call())
+                       : client->WarmContext(arguments.name, environment->call()));
   return WriteContext(context, environment);
-}
-
-void AddNamed(CLI::App* app, Environment* environment, const std::string& name,
-              const std::string& description,
-              absl::Status (*run)(const NameArgument&, Environment*)) {
-  auto arguments = std::make_shared<NameArgument>();
-  CLI::App* command = AddCommand(app, environment, name, description, arguments, run);
-  command->add_option("NAME", arguments->name, "Name of the context")->required();
 }
 
 }  // namespace
@@ -61,15 +61,24 @@ void AddContextCommands(CLI::App* app, Environment* environment) {
                       "Conditions, such as 'labels.team = \"sales\" AND row_count >= 1000'");
   listing->add_option("--order-by", list->order_by,
                       "A field, such as create_time or 'dataset_bytes desc' [name]");
-  AddNamed(app, environment, "show", "Show a context and its features", RunShow);
+  auto show = std::make_shared<NameArgument>();
+  CLI::App* showing =
+      AddCommand(app, environment, "show", "Show a context and its features", show, RunShow);
+  showing->add_option("NAME", show->name, "Name of the context")->required();
   auto remove = std::make_shared<RemoveArguments>();
   CLI::App* command = AddCommand(app, environment, "rm", "Delete a context", remove, RunRemove);
   command->add_option("NAME", remove->name, "Name of the context")->required();
   command->add_option("--etag", remove->options.etag, "Etag that the context must have [any]");
   command->add_flag("--allow-missing", remove->options.allow_missing,
                     "Succeed if there is no such context");
-  AddNamed(app, environment, "warm", "Make a context resident, so that the next call does not wait",
-           RunWarm);
+  auto warm = std::make_shared<WarmArguments>();
+  CLI::App* warming =
+      AddCommand(app, environment, "warm",
+                 "Make a context resident, so that the next call does not wait", warm, RunWarm);
+  warming->add_option("NAME", warm->name, "Name of the context")->required();
+  warming->add_flag("--encode-anew", warm->encode_anew,
+                    "Encode a context with appended rows anew as a whole, as if all rows had been "
+                    "registered together");
 }
 
 }  // namespace chorale::client

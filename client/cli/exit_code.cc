@@ -17,7 +17,7 @@ ExitCode ExitCodeFor(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
       return ExitCode::kNotFound;
     case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kAborted:  // another etag
+    case absl::StatusCode::kAborted:  // another etag or row count
       return ExitCode::kAlreadyExists;
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kUnavailable:

@@ -24,7 +24,7 @@ constexpr char kFooter[] =
     "  1    the server failed, timed out, is unreachable, or denied the call\n"
     "  2    invalid usage, or an invalid file or value\n"
     "  3    the context or model does not exist\n"
-    "  4    a context with this name and different content exists\n"
+    "  4    the context with this name has different content, another etag or row count\n"
     "  5    temporary: the server is full or shutting down, or a quota is used up\n"
     "  129  ended by SIGHUP; 130: by Ctrl-C; 143: by SIGTERM\n\n"
     "Example:\n"
@@ -106,6 +106,7 @@ int ParseAndRun(int argc, char** argv) {
   app.footer(kFooter);
   AddSharedOptions(&app, &environment.options);
   AddRegisterCommand(&app, &environment);
+  AddAppendCommand(&app, &environment);
   AddContextCommands(&app, &environment);
   AddPredictCommand(&app, &environment);
   AddSampleCommand(&app, &environment);

@@ -187,8 +187,49 @@ absl::StatusOr<v1::Context> Client::GetContext(const std::string& id, const Call
   return context;
 }
 
+absl::StatusOr<AppendedRows> Client::AppendRows(const std::string& id, const DataFrame& rows,
+                                                const AppendOptions& options,
+                                                const CallOptions& call) {
+  if (rows.row_count() == 0) return absl::InvalidArgumentError("rows: the table has no rows");
+  v1::AppendRowsRequest request;
+  request.set_name(ContextName(id));
+  *request.mutable_rows() = EncodeTable(rows, TableUse::kRegister);
+  if (options.first_row.has_value()) request.set_first_row(*options.first_row);
+  request.set_etag(options.etag);
+  if (options.missing_targets == MissingTargets::kDrop) {
+    request.set_missing_targets(v1::ContextSpec::MISSING_TARGETS_DROP);
+  }
+  request.set_validate_only(options.validate_only);
+  v1::AppendRowsResponse response;
+  const auto attempt = [&](const Deadline& deadline) {
+    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncAppendRows, request, id,
+                     deadline, call.cancellation, &response);
+  };
+  const bool idempotent = options.first_row.has_value() || options.validate_only;
+  const absl::Status status =
+      idempotent ? Run(call, attempt) : attempt(Deadline::After(TimeoutOf(call)));
+  RETURN_IF_ERROR(status);
+  AppendedRows appended;
+  appended.context = std::move(*response.mutable_context());
+  appended.row_count = response.appended_row_count();
+  appended.already_appended = response.already_appended();
+  appended.warnings.assign(response.warnings().begin(), response.warnings().end());
+  appended.estimate = response.estimate();
+  return appended;
+}
+
 absl::StatusOr<v1::Context> Client::WarmContext(const std::string& id, const CallOptions& call) {
+  return Warm({}, id, call);
+}
+
+absl::StatusOr<v1::Context> Client::EncodeAnew(const std::string& id, const CallOptions& call) {
   v1::WarmContextRequest request;
+  request.set_encode_anew(true);
+  return Warm(std::move(request), id, call);
+}
+
+absl::StatusOr<v1::Context> Client::Warm(v1::WarmContextRequest request, const std::string& id,
+                                         const CallOptions& call) {
   request.set_name(ContextName(id));
   v1::Context context;
   absl::Status status = Run(call, [&](const Deadline& deadline) {

@@ -56,7 +56,8 @@ struct ClientOptions {
   // The timeout of calls that do not set a timeout.
   absl::Duration call_timeout = absl::Minutes(5);
   // The retry policy of idempotent calls, which are all calls except DeleteContext without
-  // allow_missing. A sampling stream is retried only if no block was delivered.
+  // allow_missing and AppendRows without first_row. A sampling stream is retried only if no block
+  // was delivered.
   RetryPolicy retry = {};
   std::optional<TlsOptions> tls = {};  // nullopt: no encryption
   // The bearer token that is sent with each call; empty: no token. Without encryption, the client
@@ -74,6 +75,9 @@ struct CallOptions {
 // All members of the options structs have initialisers, so that designated initialisers may omit
 // members without a compiler warning.
 
+// How the server handles rows without a target value. Dropped rows get a warning.
+enum class MissingTargets { kReject, kDrop };
+
 struct RegisterOptions {
   std::string target_column = {};
   std::string model = {};  // id; empty: the server's default model
@@ -83,8 +87,8 @@ struct RegisterOptions {
   // (v1::ContextSpec.memory_row_count); 0: all rows. Without memory_rows, no policy is allowed.
   int64_t memory_rows = 0;
   v1::MemoryPolicy memory_policy = v1::MEMORY_POLICY_UNSPECIFIED;
-  // How the server handles rows without a target value. Dropped rows get a warning.
-  enum class MissingTargets { kReject, kDrop } missing_targets = MissingTargets::kReject;
+  using MissingTargets = client::MissingTargets;
+  MissingTargets missing_targets = MissingTargets::kReject;
   // Whether the server only validates the registration: it stores nothing, and returns the context
   // that it would create.
   bool validate_only = false;
@@ -100,6 +104,17 @@ struct RegisterOptions {
   std::string etag = {};
   // Called with the number of rows sent so far; may be empty.
   std::function<void(int64_t rows)> on_progress = nullptr;
+};
+
+struct AppendOptions {
+  // The number of rows that the context has before the append (v1::AppendRowsRequest.first_row). If
+  // it has exactly these rows appended already, nothing changes, so that the client retries the
+  // call. nullopt: not checked, and not retried, because a retry could append the rows twice.
+  std::optional<int64_t> first_row = {};
+  std::string etag = {};  // that the context must have (Aborted otherwise); empty: any
+  MissingTargets missing_targets = MissingTargets::kReject;
+  // Whether the server only validates the append, and returns the context that would result.
+  bool validate_only = false;
 };
 
 // How the server handles more query rows than the model was trained for (T > buffer_size): it
@@ -198,6 +213,14 @@ struct Registration {
   v1::Estimate estimate;  // of encoding the context; only with validate_only
 };
 
+struct AppendedRows {
+  v1::Context context;
+  int64_t row_count = 0;          // appended by this call, without dropped rows
+  bool already_appended = false;  // the context had these rows after AppendOptions::first_row
+  std::vector<v1::Warning> warnings;
+  v1::Estimate estimate;  // of encoding the rows; only with validate_only
+};
+
 // Thread-safe. Sampling streams use a separate connection, so that a slow reader does not block
 // other calls.
 class Client {
@@ -222,6 +245,17 @@ class Client {
   absl::StatusOr<Registration> RegisterContext(const std::string& id, const DataFrame& table,
                                                const RegisterOptions& options,
                                                const CallOptions& call = {});
+
+  // Appends `rows`, which have the context's features and its target, in one message, whose size
+  // the server limits. Aborted if the context has another number of rows than `first_row`, or
+  // another etag; FailedPrecondition if the server cannot append rows to the context; Unimplemented
+  // if the server is too old.
+  absl::StatusOr<AppendedRows> AppendRows(const std::string& id, const DataFrame& rows,
+                                          const AppendOptions& options,
+                                          const CallOptions& call = {});
+  // Encodes a context with appended rows anew as a whole (v1::WarmContextRequest.encode_anew), and
+  // makes it resident. NotFound if there is no context with this id.
+  absl::StatusOr<v1::Context> EncodeAnew(const std::string& id, const CallOptions& call = {});
 
   // Return a context, make it resident, or delete it. NotFound if there is no context with this id.
   absl::StatusOr<v1::Context> GetContext(const std::string& id, const CallOptions& call = {});
@@ -274,6 +308,8 @@ class Client {
   class Connection;
   Client(std::unique_ptr<Connection> connection, ClientOptions options);
 
+  absl::StatusOr<v1::Context> Warm(v1::WarmContextRequest request, const std::string& id,
+                                   const CallOptions& call);
   absl::Duration TimeoutOf(const CallOptions& call) const;
   // Calls `attempt`, and retries it according to the retry policy until the deadline.
   absl::Status Run(const CallOptions& call,

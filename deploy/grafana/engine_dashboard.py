@@ -58,6 +58,12 @@ WORK = [
                       '{{model}}'),
                 Query(f'sum by (policy) ({rate("chorale_memory_set_keys_total")}) > 0',
                       'kept, {{policy}}')], 'short', alerts=['ChoraleEvictionStorm']),
+    timeseries('Appended rows', 'Rows a second that were appended to contexts, appends a second, '
+               'and encodings anew of contexts with appended rows, by outcome.',
+               [Query(f'sum({rate("chorale_appended_rows_total")})', 'rows'),
+                Query(f'sum({rate("chorale_appends_total")})', 'appends'),
+                Query(f'sum by (outcome) ({rate("chorale_encodings_anew_total")}) > 0',
+                      'encoded anew, {{outcome}}')], 'short'),
     timeseries('Duration of a tick', 'The engine answers to cancellations and deadlines between '
                'ticks.', quantiles('chorale_tick_seconds', 0.5, 0.99), 's',
                alerts=['ChoraleEngineStalled']),

@@ -14,13 +14,10 @@
 #include "server/codec/memory_codec.h"
 #include "server/codec/resource_name.h"
 #include "server/codec/table_decoder.h"
+#include "server/codec/table_memory.h"
 
 namespace chorale {
 namespace {
-
-// Memory of a category in addition to its characters: one string in the column, one in the index,
-// and the index's code and empty slots.
-constexpr size_t kCategoryOverhead = 2 * sizeof(std::string) + 32;
 
 std::string ColumnPath(size_t index) { return absl::StrCat("rows.columns[", index, "]"); }
 

@@ -115,6 +115,25 @@ absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& 
   return request;
 }
 
+absl::StatusOr<AppendRequest> DecodeAppend(const v1::AppendRowsRequest& message) {
+  AppendRequest request;
+  ASSIGN_OR_RETURN(request.context, ParseContextName(message.name(), "name"));
+  if (message.has_first_row()) {
+    if (message.first_row() < 0) {
+      return InvalidField("first_row",
+                          absl::StrCat("is ", message.first_row(), "; it must not be negative"));
+    }
+    request.first_row = message.first_row();
+  }
+  if (!v1::ContextSpec::MissingTargets_IsValid(message.missing_targets())) {
+    return UnknownEnum("missing_targets", message.missing_targets());
+  }
+  request.etag = message.etag();
+  request.drop_missing_targets = message.missing_targets() == v1::ContextSpec::MISSING_TARGETS_DROP;
+  request.validate_only = message.validate_only();
+  return request;
+}
+
 absl::StatusOr<int64_t> DecodePageSize(int32_t page_size) {
   if (page_size < 0) return InvalidField("page_size", "must not be negative");
   if (page_size == 0) return kDefaultPageSize;

@@ -20,6 +20,9 @@ absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, con
 absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& message,
                                                    const Limits& limits);
 
+// Without the rows.
+absl::StatusOr<AppendRequest> DecodeAppend(const v1::AppendRowsRequest& message);
+
 // The number of entries for a page: 0 means 100, more than 1000 means 1000. InvalidArgument when
 // negative.
 absl::StatusOr<int64_t> DecodePageSize(int32_t page_size);

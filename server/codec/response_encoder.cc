@@ -110,6 +110,7 @@ void EncodeContext(const ContextInfo& info, v1::Context* message) {
   message->set_feature_count(record.feature_count);
   message->set_clipped_target_count(record.clipped_targets);
   message->set_row_count(record.rows);
+  message->set_appended_row_count(record.appended_rows);
   EncodeMemory(record.memory, message);
   message->set_dataset_bytes(record.dataset_bytes);
   message->set_resident_bytes(info.resident_bytes);
@@ -136,6 +137,22 @@ void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextRespo
   EncodeContext(outcome.context, message->mutable_context());
   message->set_already_registered(outcome.outcome == PutOutcome::kUnchanged);
   message->set_replaced(outcome.outcome == PutOutcome::kReplaced);
+  EncodeWarnings(outcome.notes, message->mutable_warnings());
+  if (outcome.estimate.has_value()) {
+    message->mutable_context()->clear_etag();  // of no version that exists
+    EncodeEstimate(*outcome.estimate, message->mutable_estimate());
+  }
+}
+
+void EncodeAppend(const AppendOutcome& outcome, int64_t sent_rows,
+                  v1::AppendRowsResponse* message) {
+  EncodeContext(outcome.context, message->mutable_context());
+  message->set_already_appended(outcome.already_appended);
+  if (!outcome.already_appended) {
+    message->set_appended_row_count(outcome.rows);
+    EncodeTableWarnings({}, outcome.context.record.target, sent_rows - outcome.rows,
+                        message->mutable_warnings());
+  }
   EncodeWarnings(outcome.notes, message->mutable_warnings());
   if (outcome.estimate.has_value()) {
     message->mutable_context()->clear_etag();  // of no version that exists

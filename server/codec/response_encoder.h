@@ -13,6 +13,8 @@ namespace chorale {
 void EncodeContext(const ContextInfo& info, v1::Context* message);
 void EncodeContextPage(const ContextInfoPage& page, v1::ListContextsResponse* message);
 void EncodeRegistration(const RegisterOutcome& outcome, v1::RegisterContextResponse* message);
+// `sent_rows`: the number of rows of the request, from which missing targets may have been dropped.
+void EncodeAppend(const AppendOutcome& outcome, int64_t sent_rows, v1::AppendRowsResponse* message);
 void EncodeModel(const ModelInfo& info, v1::Model* message);
 void EncodePredict(const PredictResult& result, v1::PredictResponse* message);
 void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* message);

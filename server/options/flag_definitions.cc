@@ -79,6 +79,9 @@ ABSL_FLAG(int64_t, context_files_mib, 0,
           "or an eviction, the server reads the keys and values of a context instead of computing "
           "them again. The least recently used files are removed first. On a GPU this requires "
           "--host_context_pool_mib. 0: no files.");
+ABSL_FLAG(int64_t, max_appended_percent, 25,
+          "Rows that may be appended to a context, in percent of the rows before the first append, "
+          "before the server encodes the context anew in the background. 0: after each append.");
 ABSL_FLAG(std::string, warm_on_start, "",
           "Contexts to make resident before the server is ready, separated by commas: NAME or "
           "TENANT/NAME. The server pins them, so they are never evicted. * adds as many other "

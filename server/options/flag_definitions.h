@@ -29,6 +29,7 @@ ABSL_DECLARE_FLAG(std::string, cublaslt);
 ABSL_DECLARE_FLAG(double, gpu_memory_fraction);
 ABSL_DECLARE_FLAG(int64_t, host_context_pool_mib);
 ABSL_DECLARE_FLAG(int64_t, context_files_mib);
+ABSL_DECLARE_FLAG(int64_t, max_appended_percent);
 ABSL_DECLARE_FLAG(std::string, warm_on_start);
 ABSL_DECLARE_FLAG(int64_t, max_queued);
 ABSL_DECLARE_FLAG(absl::Duration, queue_wait);

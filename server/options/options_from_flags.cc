@@ -218,6 +218,7 @@ void ReadEngine(Reader* reader, EngineSetup* engine) {
   }
   engine->warm_on_start = SplitList(absl::GetFlag(FLAGS_warm_on_start));
   ReadBackend(reader, engine);
+  reader->Integer(FLAGS_max_appended_percent, {0, 1 << 20}, &engine->max_appended_percent);
   reader->Integer(FLAGS_max_queued, {1, 1 << 20}, &engine->max_queued);
   reader->Duration(FLAGS_queue_wait, &engine->max_queue_wait);
   reader->Duration(FLAGS_unread_timeout, &engine->max_unread);

@@ -95,6 +95,7 @@ struct EngineSetup {
   int64_t host_context_pool_bytes = 1LL << 30;    // GPU only; 0: none
   std::string cublaslt;                           // GPU only; empty: search the loader's path
   int64_t context_file_bytes = 0;                 // of encoded contexts on disk; 0: none
+  int64_t max_appended_percent = 25;              // see EngineOptions::max_appended_share
   std::vector<std::string> warm_on_start;         // see WarmOnStart
   int64_t registered_tables_bytes = 256LL << 20;  // see EngineOptions::max_registered_bytes
   int64_t max_queued = 256;

@@ -14,39 +14,19 @@
 #include "server/codec/request_decoder.h"
 #include "server/codec/resource_name.h"
 #include "server/codec/response_encoder.h"
+#include "server/rpc/append_rows.h"
 #include "server/rpc/message.h"
 #include "server/rpc/register_reactor.h"
+#include "server/rpc/run_blocking.h"
 #include "server/rpc/sample_reactor.h"
 #include "server/rpc/server_info.h"
+#include "server/security/access_control.h"
 
 namespace chorale {
 namespace {
 
 using Environment = ServiceEnvironment;
 using ReactorPtr = std::shared_ptr<UnaryReactor>;
-
-// Runs `task` on an executor; it returns the response, or the status to finish with.
-template <typename Task>
-absl::Status RunBlocking(const Environment& environment, Executor* executor, ReactorPtr reactor,
-                         Task task) {
-  const bool runs =
-      executor->TryRun(reactor->live().client(), [reactor, task = std::move(task)]() mutable {
-        if (reactor->cancelled()) {
-          reactor->Finish(absl::CancelledError("the client disconnected"));
-          return;
-        }
-        const auto response = task();
-        if (response.ok()) {
-          reactor->FinishWith(*response);
-        } else {
-          reactor->Finish(response.status());
-        }
-      });
-  if (runs) return absl::OkStatus();
-  environment.metrics->Rejected("blocking_queue_full");
-  return ExhaustedRetryAfter(ErrorReason::kQueueFull, "too many calls wait for the disk",
-                             environment.retry_delay);
-}
 
 // An engine callback that encodes and sends the result on the reply executor, to unburden the
 // engine thread.
@@ -118,8 +98,14 @@ absl::Status DeleteContext(const Environment& environment, const ReactorPtr& rea
 absl::Status WarmContext(const Environment& environment, const ReactorPtr& reactor,
                          const v1::WarmContextRequest& request) {
   ASSIGN_OR_RETURN(std::string name, ParseContextName(request.name(), "name"));
+  if (request.encode_anew()) {
+    RETURN_IF_ERROR(AccessControl::Authorize(
+        reactor->live().caller(), "WarmContext with encode_anew", RoleFor(Method::kAppendRows)));
+    reactor->live().Note("encode_anew", int64_t{1});
+  }
   reactor->Attach(
-      environment.engine->Warm(reactor->live().MakeCallContext(reactor, name), {.context = name},
+      environment.engine->Warm(reactor->live().MakeCallContext(reactor, name),
+                               {.context = name, .encode_anew = request.encode_anew()},
                                Reply<ContextInfo>(environment, reactor, &EncodeContext)));
   return absl::OkStatus();
 }
@@ -193,6 +179,7 @@ ChoraleService::ChoraleService(const ServiceEnvironment* environment) : environm
   Add(Method::kSample, [this](grpc::CallbackServerContext* context) {
     return std::make_shared<SampleReactor>(environment_, context);
   });
+  AddUnary(Method::kAppendRows, &AppendRows);
   AddUnary(Method::kGetContext, &GetContext);
   AddUnary(Method::kListContexts, &ListContexts);
   AddUnary(Method::kDeleteContext, &DeleteContext);

@@ -3,13 +3,13 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/status_macros.h"
 #include "chorale/v1/chorale.pb.h"
 #include "server/codec/response_encoder.h"
 #include "server/codec/warning_encoder.h"
 #include "server/rpc/message.h"
+#include "server/rpc/registration_memory.h"
 
 namespace chorale {
 namespace {
@@ -79,19 +79,7 @@ absl::Status RegisterReactor::Take(grpc::ByteBuffer* bytes) {
                            : Assemble<v1::CreateContextRequest>(bytes));
   // The assembled dataset and the engine's encoded copy of it.
   const int64_t needed = assembler_->memory_bytes() + assembler_->bytes();
-  if (memory_->GrowTo(needed)) return absl::OkStatus();
-  if (needed > environment().registration_memory->limit()) {
-    return MakeError(
-        ErrorReason::kDatasetTooLarge,
-        absl::StrCat("the registration needs more memory than the limit of all registrations, ",
-                     environment().registration_memory->limit() >> 20,
-                     " MiB (--registration_memory_mib)"));
-  }
-  environment().metrics->Rejected("registration_memory");
-  return ExhaustedRetryAfter(
-      ErrorReason::kMemoryFull,
-      "other calls use all memory for registrations (--registration_memory_mib)",
-      environment().retry_delay);
+  return ReserveRegistrationMemory(environment(), "registration", needed, &*memory_);
 }
 
 void RegisterReactor::Register() {

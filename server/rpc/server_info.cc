@@ -42,6 +42,7 @@ v1::ServerInfo DescribeServer(const ServiceEnvironment& environment, const Tenan
   EncodeQuotas(quotas, info.mutable_quotas());
   for (const v1::ServerInfo::Feature feature : environment.features) info.add_features(feature);
   if (environment.engine->memory_sets()) info.add_features(v1::ServerInfo::FEATURE_MEMORY_SETS);
+  if (environment.engine->appends()) info.add_features(v1::ServerInfo::FEATURE_APPEND_ROWS);
   return info;
 }
 

@@ -161,10 +161,13 @@ absl::StatusOr<Caller> AccessControl::Authenticate(const PresentedCredentials& p
 }
 
 absl::Status AccessControl::Authorize(const Caller& caller, Method method) {
-  const Role needed = RoleFor(method);
+  return Authorize(caller, MethodName(method), RoleFor(method));
+}
+
+absl::Status AccessControl::Authorize(const Caller& caller, absl::string_view what, Role needed) {
   if (caller.role >= needed) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(MethodName(method), " requires the role ",
-                                                  RoleName(needed), "; the caller has the role ",
+  return absl::PermissionDeniedError(absl::StrCat(what, " requires the role ", RoleName(needed),
+                                                  "; the caller has the role ",
                                                   RoleName(caller.role)));
 }
 

@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "server/security/caller.h"
@@ -62,6 +63,8 @@ class AccessControl {
                                       std::string* expired = nullptr) const;
   // PermissionDenied, with the role that the method requires.
   static absl::Status Authorize(const Caller& caller, Method method);
+  // The same for `what`, a part of a call, which requires another role than its method.
+  static absl::Status Authorize(const Caller& caller, absl::string_view what, Role needed);
 
   bool authenticates() const { return options_.authenticates(); }
   // Null: plaintext.

@@ -9,7 +9,7 @@ void AuditCall(Method method, absl::StatusCode code, const Caller& caller,
   const bool refused =
       code == absl::StatusCode::kUnauthenticated || code == absl::StatusCode::kPermissionDenied;
   const bool changes = method == Method::kRegisterContext || method == Method::kCreateContext ||
-                       method == Method::kDeleteContext;
+                       method == Method::kAppendRows || method == Method::kDeleteContext;
   if (!refused && !changes) return;
   std::vector<LogField> fields = {{"method", std::string(MethodName(method))},
                                   {"code", absl::StatusCodeToString(code)},

@@ -11,10 +11,10 @@
 
 namespace chorale {
 
-// Logs the event "audit" for a call that has ended: each RegisterContext, CreateContext and
-// DeleteContext, whatever its outcome, and each call that was rejected because of its caller. The
-// event is a warning for a rejection, and otherwise information. It contains method, code, tenant,
-// caller, role, peer and `about_call` (ids, context, outcome), never a token.
+// Logs the event "audit" for a call that has ended: each RegisterContext, CreateContext, AppendRows
+// and DeleteContext, whatever its outcome, and each call that was rejected because of its caller.
+// The event is a warning for a rejection, and otherwise information. It contains method, code,
+// tenant, caller, role, peer and `about_call` (ids, context, outcome), never a token.
 //
 // Thread-safe; does not block.
 void AuditCall(Method method, absl::StatusCode code, const Caller& caller,

@@ -23,6 +23,7 @@ Role RoleFor(Method method) {
       return Role::kRead;
     case Method::kRegisterContext:
     case Method::kCreateContext:
+    case Method::kAppendRows:
     case Method::kDeleteContext:
       return Role::kRegister;
   }

@@ -15,7 +15,8 @@ namespace chorale {
 // Each role includes the previous roles.
 enum class Role {
   kRead,      // all calls except the ones below: registered contexts, and results from them
-  kRegister,  // RegisterContext, CreateContext and DeleteContext, of the tenant's own contexts
+  kRegister,  // RegisterContext, CreateContext, AppendRows, DeleteContext, and WarmContext with
+              // encode_anew, of the tenant's own contexts
   kAdmin,     // every call of the tenant, including calls that later versions add
 };
 

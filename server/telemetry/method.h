@@ -9,6 +9,7 @@ namespace chorale {
 enum class Method {
   kRegisterContext,
   kCreateContext,
+  kAppendRows,
   kGetContext,
   kListContexts,
   kDeleteContext,
@@ -21,10 +22,10 @@ enum class Method {
   kGetServerInfo,
 };
 
-inline constexpr std::array<const char*, 12> kMethodNames = {
-    "RegisterContext", "CreateContext", "GetContext", "ListContexts",
-    "DeleteContext",   "WarmContext",   "Predict",    "Sample",
-    "LogDensity",      "GetModel",      "ListModels", "GetServerInfo"};
+inline constexpr std::array<const char*, 13> kMethodNames = {
+    "RegisterContext", "CreateContext", "AppendRows",   "GetContext", "ListContexts",
+    "DeleteContext",   "WarmContext",   "Predict",      "Sample",     "LogDensity",
+    "GetModel",        "ListModels",    "GetServerInfo"};
 
 inline const char* MethodName(Method method) { return kMethodNames[static_cast<int>(method)]; }
 

@@ -68,6 +68,11 @@ const MetricDescription kCatalog[] = {
     {"chorale_encoded_rows_total", kCounter, "Context rows encoded."},
     {"chorale_memory_set_keys_total", kCounter,
      "Keys that each layer and K/V head keeps of contexts encoded as memory sets, by policy."},
+    {"chorale_appends_total", kCounter, "Appends of rows to contexts."},
+    {"chorale_appended_rows_total", kCounter, "Rows appended to contexts."},
+    {"chorale_encodings_anew_total", kCounter,
+     "Encodings of contexts with appended rows as a whole, by outcome: replaced (the new encoding "
+     "serves), changed (given up, because the context changed or was deleted) or failed."},
     {"chorale_flops_total", kCounter,
      "Floating-point operations of GEMMs and attention, by kind of work."},
     {"chorale_time_to_first_step_seconds", kHistogram,

@@ -30,6 +30,8 @@ constexpr const char* kLookups[] = {"hit", "host_hit", "disk_hit", "miss"};
 constexpr const char* kEvictions[] = {"saved_to_host", "dropped", "host_pool_full",
                                       "model_unloaded"};
 
+constexpr const char* kEncodedAnewOutcomes[] = {"replaced", "changed", "failed"};
+
 }  // namespace
 
 PrometheusMetrics::PrometheusMetrics()
@@ -69,6 +71,12 @@ PrometheusMetrics::PrometheusMetrics()
   for (const MemoryPolicy policy : kMemoryPolicies) {
     memory_set_keys_[policy] =
         AddCounter(r, "chorale_memory_set_keys_total", {{"policy", MemoryPolicyName(policy)}});
+  }
+  appends_ = AddCounter(r, "chorale_appends_total");
+  appended_rows_ = AddCounter(r, "chorale_appended_rows_total");
+  for (size_t i = 0; i < encodings_anew_.size(); ++i) {
+    encodings_anew_[i] =
+        AddCounter(r, "chorale_encodings_anew_total", {{"outcome", kEncodedAnewOutcomes[i]}});
   }
   stalled_streams_ = AddCounter(r, "chorale_stalled_streams_total");
   streams_live_ = AddGauge(r, "chorale_streams_live");
@@ -179,6 +187,15 @@ void PrometheusMetrics::Lookup(ContextLookup result) {
 
 void PrometheusMetrics::Eviction(EvictionReason reason) {
   evictions_[static_cast<size_t>(reason)]->Increment();
+}
+
+void PrometheusMetrics::AppendedRows(int64_t rows) {
+  appends_->Increment();
+  appended_rows_->Increment(static_cast<double>(rows));
+}
+
+void PrometheusMetrics::EncodedAnew(EncodedAnewOutcome outcome) {
+  encodings_anew_[static_cast<size_t>(outcome)]->Increment();
 }
 
 // ---- From the server -----------------------------------------------------------------------

@@ -53,6 +53,8 @@ class PrometheusMetrics : public MetricsSink {
   void RestoreTime(absl::Duration time) override;
   void Lookup(ContextLookup result) override;
   void Eviction(EvictionReason reason) override;
+  void AppendedRows(int64_t rows) override;
+  void EncodedAnew(EncodedAnewOutcome outcome) override;
 
   // --- From the server ----------------------------------------------------------------------
   void RequestBegun(Method method, const std::string& tenant);
@@ -108,6 +110,9 @@ class PrometheusMetrics : public MetricsSink {
   std::array<prometheus::Counter*, 4> lookups_;    // by ContextLookup
   std::array<prometheus::Counter*, 4> evictions_;  // by EvictionReason
   std::map<MemoryPolicy, prometheus::Counter*> memory_set_keys_;
+  prometheus::Counter* appends_;
+  prometheus::Counter* appended_rows_;
+  std::array<prometheus::Counter*, 3> encodings_anew_;  // by EncodedAnewOutcome
   prometheus::Counter* stalled_streams_;
   prometheus::Counter* reloads_ok_;
   prometheus::Counter* reloads_failed_;

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-METHODS = ['RegisterContext', 'CreateContext', 'GetContext', 'ListContexts', 'DeleteContext',
-           'WarmContext', 'Predict', 'Sample', 'LogDensity', 'GetModel', 'ListModels',
-           'GetServerInfo']
+METHODS = ['RegisterContext', 'CreateContext', 'AppendRows', 'GetContext', 'ListContexts',
+           'DeleteContext', 'WarmContext', 'Predict', 'Sample', 'LogDensity', 'GetModel',
+           'ListModels', 'GetServerInfo']
 CODES = ['OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED', 'NOT_FOUND',
          'RESOURCE_EXHAUSTED', 'INTERNAL', 'UNAVAILABLE', 'DATA_LOSS']
 MODELS = ['default', 'large']
@@ -69,6 +69,8 @@ METRICS = [
              model=MODELS),
     _counter('chorale_encoded_rows_total', 700, model=MODELS),
     _counter('chorale_memory_set_keys_total', 20, policy=['merge', 'heavy', 'sample']),
+    _counter('chorale_appends_total', 0.5), _counter('chorale_appended_rows_total', 8),
+    _counter('chorale_encodings_anew_total', 0.01, outcome=['replaced', 'changed', 'failed']),
     _counter('chorale_flops_total', 3e10, work=['encode', 'rows', 'decode', 'density', 'predict']),
     _histogram('chorale_time_to_first_step_seconds', 0.3),
     _histogram('chorale_step_seconds', 0.003), _histogram('chorale_tick_seconds', 0.02),

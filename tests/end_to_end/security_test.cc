@@ -244,7 +244,7 @@ TEST_F(SecurityTest, RolesOpenTheirMethods) {
       {"GetContext", false},   {"ListContexts", false},  {"WarmContext", false},
       {"Predict", false},      {"Sample", false},        {"LogDensity", false},
       {"GetModel", false},     {"ListModels", false},    {"RegisterContext", true},
-      {"DeleteContext", true}, {"GetServerInfo", false},
+      {"DeleteContext", true}, {"GetServerInfo", false}, {"AppendRows", true},
   };
   const auto code = [&](const std::string& token, const std::string& method) {
     const auto credentials = token.empty()

@@ -175,6 +175,9 @@ MESSAGES = (
     ('CreateContextRequest', 'create', [
         'spec { context_id: "a" target_column: "x" validate_only: true replace: true etag: "e" } '
         f'rows {{ {TABLE} }}']),
+    ('AppendRowsRequest', 'append', [
+        f'name: "contexts/a" rows {{ {TABLE} }} first_row: 3 etag: "e" validate_only: true '
+        'missing_targets: MISSING_TARGETS_DROP']),
 )
 FORM_MESSAGES = (
     ('PredictRequest', 'predict_forms', [
@@ -182,9 +185,10 @@ FORM_MESSAGES = (
     ('RegisterContextRequest', 'register_forms', [
         'spec { context_id: "a" target_column: "y" missing_targets: MISSING_TARGETS_DROP }',
         f'rows {{ {FORMS} }}', f'rows {{ {FORMS} }}']),
+    ('AppendRowsRequest', 'append_forms', [f'name: "contexts/a" rows {{ {FORMS} }}']),
 )
 KINDS = ('PredictRequest', 'SampleRequest', 'LogDensityRequest', 'RegisterContextRequest',
-         'CreateContextRequest')
+         'CreateContextRequest', 'AppendRowsRequest')
 
 
 def encode(kind, text):
@@ -202,9 +206,9 @@ def request_seeds():
 
 
 # As tests/server/telemetry/method.h has them.
-METHODS = ('RegisterContext', 'CreateContext', 'GetContext', 'ListContexts', 'DeleteContext',
-           'WarmContext', 'Predict', 'Sample', 'LogDensity', 'GetModel', 'ListModels',
-           'GetServerInfo')
+METHODS = ('RegisterContext', 'CreateContext', 'AppendRows', 'GetContext', 'ListContexts',
+           'DeleteContext', 'WarmContext', 'Predict', 'Sample', 'LogDensity', 'GetModel',
+           'ListModels', 'GetServerInfo')
 HEADERS_OF_CALL, MESSAGE, RAW = 10, 11, 12
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM = 1

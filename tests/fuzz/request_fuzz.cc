@@ -8,17 +8,20 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "chorale/v1/chorale.pb.h"
+#include "engine/data/append_rows.h"
 #include "engine/data/dataset_codec.h"
 #include "engine/data/limits.h"
 #include "engine/data/query_columns.h"
 #include "server/codec/dataset_assembler.h"
 #include "server/codec/request_decoder.h"
+#include "server/codec/table_decoder.h"
 
 namespace chorale {
 namespace {
@@ -123,11 +126,46 @@ void AssembleDataset(const std::vector<absl::string_view>& messages) {
   Require(EncodeDataset(*decoded) == encoded);
 }
 
+// A dataset to which the table of a seed can be appended.
+Dataset AppendableDataset() {
+  Dataset dataset;
+  dataset.features.columns = {{.name = "b", .numbers = {0, 1, 1}, .meaning = Meaning::kBoolean},
+                              {.name = "c",
+                               .type = ColumnType::kCategorical,
+                               .categories = {"a", "3"},
+                               .codes = {0, 1, kMissingCode}}};
+  dataset.target = "x";
+  dataset.y = {1, 2, 3};
+  return dataset;
+}
+
+// Rows that match a dataset can be appended to it, unless a limit is exceeded.
+void DecodeOneAppend(absl::string_view bytes) {
+  v1::AppendRowsRequest message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const Limits limits;
+  const absl::StatusOr<AppendRequest> request = DecodeAppend(message);
+  if (!request.ok()) return RequireRefusal(request.status());
+  const absl::StatusOr<Table> rows = DecodeTable(message.rows(), "rows", ChunkBounds(limits));
+  if (!rows.ok()) return RequireRefusal(rows.status());
+  RequireSound(*rows);
+  Dataset dataset = AppendableDataset();
+  const MissingTargets missing =
+      request->drop_missing_targets ? MissingTargets::kDrop : MissingTargets::kReject;
+  const absl::StatusOr<AppendedRows> matched = MatchAppendedRows(dataset, *rows, missing, limits);
+  if (!matched.ok()) return RequireRefusal(matched.status());
+  const int64_t first_row = static_cast<int64_t>(dataset.y.size());
+  const absl::StatusOr<Dataset> appended = AppendRows(std::move(dataset), *matched, limits);
+  if (!appended.ok()) return RequireRefusal(appended.status());
+  Require(HasAppended(*appended, first_row, *matched));
+  Require(DecodeDataset(EncodeDataset(*appended)).ok());
+}
+
 void Run(absl::string_view input) {
   if (input.empty()) return;
   const std::vector<absl::string_view> messages = SplitMessages(input.substr(1));
   const absl::string_view first = messages.empty() ? absl::string_view() : messages.front();
-  switch (static_cast<uint8_t>(input[0]) % 5) {
+  switch (static_cast<uint8_t>(input[0]) % 6) {
     case 0:
       return DecodeOnePredict(first);
     case 1:
@@ -136,8 +174,10 @@ void Run(absl::string_view input) {
       return DecodeOneLogDensity(first);
     case 3:
       return AssembleDataset<v1::RegisterContextRequest>(messages);
-    default:
+    case 4:
       return AssembleDataset<v1::CreateContextRequest>({first});
+    default:
+      return DecodeOneAppend(first);
   }
 }
 

@@ -85,7 +85,8 @@ FOLDERS = {
         'engine/api/call_context.h engine/api/engine_options.h engine/api/metrics_sink.h '
         'engine/api/stats.h engine/backend/backend.h engine/context engine/pools engine/session',
     'engine/composition':
-        'engine/api engine/context engine/data/live_limits.h engine/scheduling engine/session',
+        'engine/api engine/context engine/data/live_limits.h engine/scheduling engine/session '
+        'engine/store/context_store.h',
 
     'server/config': '',
     'server/telemetry': 'engine/api',

@@ -104,6 +104,8 @@ class Tenant:
         return {
             'GetContext': unary('GetContext', lambda name: pb.GetContextRequest(name=name)),
             'WarmContext': unary('WarmContext', lambda name: pb.WarmContextRequest(name=name)),
+            'AppendRows': unary('AppendRows', lambda name: pb.AppendRowsRequest(
+                name=name, rows=data(1, rows=2))),
             'DeleteContext': unary('DeleteContext', lambda name: pb.DeleteContextRequest(name=name)),
             'Predict': unary('Predict', lambda name: pb.PredictRequest(
                 context=name, rows=targets)),

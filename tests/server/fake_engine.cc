@@ -118,6 +118,13 @@ absl::StatusOr<RegisterOutcome> FakeEngine::Register(const std::string& /*tenant
   return on_register(request, dataset);
 }
 
+absl::StatusOr<AppendOutcome> FakeEngine::Append(const std::string& /*tenant*/,
+                                                 const AppendRequest& request, const Table& rows,
+                                                 const StoreQuota& /*quota*/) {
+  if (!on_append) return absl::UnimplementedError("Append");
+  return on_append(request, rows);
+}
+
 absl::StatusOr<ContextInfo> FakeEngine::GetContext(const std::string& /*tenant*/,
                                                    const std::string& name) {
   if (!on_get) return absl::UnimplementedError("GetContext");
@@ -177,6 +184,7 @@ std::shared_ptr<Call> FakeEngine::Warm(CallContext call, WarmRequest request,
     MutexLock lock(&mutex_);
     pinned_.push_back(request.context);
   }
+  if (request.encode_anew) ++encodings_anew;
   if (!on_warm) return Begin<ContextInfo>(std::move(call), std::move(done), nullptr);
   const absl::StatusOr<ContextInfo> answer = on_warm(request.context);
   return Begin<ContextInfo>(std::move(call), std::move(done), &answer);

@@ -71,6 +71,7 @@ class FakeEngine : public Engine {
   std::function<absl::StatusOr<std::vector<ContextSize>>(int64_t)> on_newest;
   std::function<absl::StatusOr<RegisterOutcome>(const RegisterRequest&, const Dataset&)>
       on_register;
+  std::function<absl::StatusOr<AppendOutcome>(const AppendRequest&, const Table&)> on_append;
   std::function<absl::StatusOr<ContextInfo>(const std::string& name)> on_get;
   std::function<absl::StatusOr<ContextInfoPage>(const ContextQuery&, PageLimits,
                                                 const std::string&)>
@@ -110,6 +111,8 @@ class FakeEngine : public Engine {
   absl::StatusOr<RegisterOutcome> Register(const std::string& tenant,
                                            const RegisterRequest& request, const Dataset& dataset,
                                            const StoreQuota& quota) override;
+  absl::StatusOr<AppendOutcome> Append(const std::string& tenant, const AppendRequest& request,
+                                       const Table& rows, const StoreQuota& quota) override;
   absl::StatusOr<ContextInfo> GetContext(const std::string& tenant,
                                          const std::string& name) override;
   absl::StatusOr<ContextInfoPage> ListContexts(const std::string& tenant, const ContextQuery& query,
@@ -151,6 +154,8 @@ class FakeEngine : public Engine {
   BackendInfo backend_info() const override { return {"cpu", "fake", 2}; }
   std::atomic<bool> has_memory_sets{false};
   bool memory_sets() const override { return has_memory_sets; }
+  std::atomic<bool> has_appends{false};
+  bool appends() const override { return has_appends; }
   std::vector<DeviceMemoryPart> DeviceMemory() const override { return {{"weights", 77}}; }
   std::string backend_description() const override { return "fake"; }
   absl::Status Health() const override {
@@ -164,6 +169,7 @@ class FakeEngine : public Engine {
   }
   std::atomic<bool> store_lost{false};
   std::function<void()> on_store_health;
+  std::atomic<int> encodings_anew{0};  // requests of Warm with encode_anew
   // The contexts that Warm pins, in order.
   std::vector<std::string> pinned();
   // Of the request that began last, without the reporter.

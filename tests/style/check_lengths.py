@@ -29,7 +29,7 @@ LONGER = {
     'tests/end_to_end/real_tables_test.cc': 425,
     'tests/end_to_end/security_test.cc': 422,
     'tests/engine/context/context_cache_files_test.cc': 429,
-    'tests/engine/context/context_cache_test.cc': 682,
+    'tests/engine/context/context_cache_test.cc': 631,
     'tests/engine/data/feature_transform_test.cc': 496,
     'tests/engine/data/season_test.cc': 532,
     'tests/engine/engine_contexts_test.cc': 410,

@@ -56,7 +56,8 @@ TEST_F(CommandLineTest, InfoShowsTheServer) {
   EXPECT_EQ(told.at("commit"), "abcdef");
   EXPECT_EQ(told.at("backend"), "cpu");
   EXPECT_EQ(told.at("device"), "avx2");
-  EXPECT_EQ(told.at("features"), nlohmann::json::array({"reflection", "memory_sets"}))
+  EXPECT_EQ(told.at("features"),
+            nlohmann::json::array({"reflection", "memory_sets", "append_rows"}))
       << "without unknown ones";
   EXPECT_EQ(told.at("limits").at("max_paths"), 16'384);
   EXPECT_EQ(told.at("quotas").at("max_contexts"), 7);

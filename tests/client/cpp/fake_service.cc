@@ -339,6 +339,7 @@ grpc::Status FakeService::GetServerInfo(grpc::ServerContext* server_context,
   response->set_device("avx2");
   response->add_features(v1::ServerInfo::FEATURE_REFLECTION);
   response->add_features(v1::ServerInfo::FEATURE_MEMORY_SETS);
+  response->add_features(v1::ServerInfo::FEATURE_APPEND_ROWS);
   response->add_features(static_cast<v1::ServerInfo::Feature>(99));  // of a newer server
   response->mutable_limits()->set_max_message_bytes(4 << 20);
   response->mutable_limits()->set_max_paths(16'384);

@@ -70,6 +70,7 @@ class FakeService final : public v1::Chorale::Service {
   std::vector<size_t> upload_sizes() const;
   // The chunks of a context as they arrived; empty if there is no such context.
   std::vector<v1::Table> Chunks(const std::string& id) const;
+  v1::AppendRowsRequest last_append() const;
   v1::ListContextsRequest last_list() const;
   v1::SampleRequest last_sample() const;
   v1::LogDensityRequest last_log_density() const;
@@ -78,6 +79,8 @@ class FakeService final : public v1::Chorale::Service {
   grpc::Status RegisterContext(grpc::ServerContext*,
                                grpc::ServerReader<v1::RegisterContextRequest>*,
                                v1::RegisterContextResponse*) override;
+  grpc::Status AppendRows(grpc::ServerContext*, const v1::AppendRowsRequest*,
+                          v1::AppendRowsResponse*) override;
   grpc::Status GetContext(grpc::ServerContext*, const v1::GetContextRequest*,
                           v1::Context*) override;
   grpc::Status ListContexts(grpc::ServerContext*, const v1::ListContextsRequest*,
@@ -123,6 +126,7 @@ class FakeService final : public v1::Chorale::Service {
   std::string notice_ ABSL_GUARDED_BY(mutex_);
   std::string form_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Stored> contexts_ ABSL_GUARDED_BY(mutex_);
+  v1::AppendRowsRequest last_append_ ABSL_GUARDED_BY(mutex_);
   v1::ListContextsRequest last_list_ ABSL_GUARDED_BY(mutex_);
   v1::SampleRequest last_sample_ ABSL_GUARDED_BY(mutex_);
   v1::LogDensityRequest last_log_density_ ABSL_GUARDED_BY(mutex_);

@@ -68,6 +68,8 @@ grpc::Status OtherEtag() {
                     "chorale");
 }
 
+std::string IdOf(const std::string& name) { return name.substr(name.find('/') + 1); }
+
 }  // namespace
 
 grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
@@ -159,7 +161,55 @@ grpc::Status FakeService::WarmContext(grpc::ServerContext* server_context,
   if (grpc::Status status = Begin(server_context); !status.ok()) return status;
   grpc::Status status = Find(request->name(), context);
   context->set_state(v1::Context::STATE_RESIDENT);
+  if (status.ok() && request->encode_anew()) {
+    context->clear_appended_row_count();
+    MutexLock lock(&mutex_);
+    contexts_[IdOf(request->name())].context.clear_appended_row_count();
+  }
   return status;
+}
+
+v1::AppendRowsRequest FakeService::last_append() const {
+  MutexLock lock(&mutex_);
+  return last_append_;
+}
+
+grpc::Status FakeService::AppendRows(grpc::ServerContext* server_context,
+                                     const v1::AppendRowsRequest* request,
+                                     v1::AppendRowsResponse* response) {
+  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
+  v1::Context context;
+  if (grpc::Status status = Find(request->name(), &context); !status.ok()) return status;
+  const int64_t rows = RowCount(request->rows());
+  MutexLock lock(&mutex_);
+  last_append_ = *request;
+  Stored& stored = contexts_[IdOf(request->name())];
+  if (request->has_first_row() && request->first_row() != context.row_count()) {
+    const bool same =
+        request->first_row() + rows == context.row_count() &&
+        stored.chunks.back().SerializeAsString() == request->rows().SerializeAsString();
+    if (!same) {
+      return WithReason(grpc::StatusCode::ABORTED, "the context has another number of rows",
+                        "ROW_COUNT_MISMATCH", "chorale");
+    }
+    response->set_already_appended(true);
+    *response->mutable_context() = context;
+    return grpc::Status::OK;
+  }
+  if (!request->etag().empty() && request->etag() != context.etag()) return OtherEtag();
+  context.set_row_count(context.row_count() + rows);
+  context.set_appended_row_count(context.appended_row_count() + rows);
+  context.set_etag(absl::StrCat(context.etag(), "+", rows));
+  *response->mutable_context() = context;
+  response->set_appended_row_count(rows);
+  AddWarnings(request->rows(), response->mutable_warnings());
+  if (request->validate_only()) {
+    response->mutable_estimate()->set_device_bytes(4096);
+    return grpc::Status::OK;
+  }
+  stored.context = context;
+  stored.chunks.push_back(request->rows());
+  return grpc::Status::OK;
 }
 
 v1::ListContextsRequest FakeService::last_list() const {
@@ -198,7 +248,7 @@ grpc::Status FakeService::DeleteContext(grpc::ServerContext* server_context,
   }
   if (!request->etag().empty() && request->etag() != context.etag()) return OtherEtag();
   MutexLock lock(&mutex_);
-  contexts_.erase(request->name().substr(request->name().find('/') + 1));
+  contexts_.erase(IdOf(request->name()));
   return grpc::Status::OK;
 }
 

@@ -181,5 +181,7 @@ def test_a_newer_client_with_an_older_server(
             densities.joint, newer.log_density(HELD_OUT, HELD_OUT[TARGET]).joint
         )
         assert [model.name for model in client.models()] == [m.name for m in real.models()]
+        with pytest.raises(chorale_client.UnimplementedError):
+            context.append(PENGUINS.astype(dict.fromkeys(texts, "category"))[:1])
         with pytest.raises(chorale_client.NotFoundError):
             client.context("absent")

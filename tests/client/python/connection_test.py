@@ -256,14 +256,14 @@ def test_a_list_without_an_end_is_refused(fake: FakeChorale, client: chorale_cli
 def test_server_info(fake: FakeChorale, client: chorale_client.Client) -> None:
     message = pb.ServerInfo(version="9.8.7", commit="abc", backend="cpu", device="avx2")
     unknown = 99  # of a newer server
-    known = [pb.ServerInfo.FEATURE_TRACING, pb.ServerInfo.FEATURE_MEMORY_SETS]
+    known = [pb.ServerInfo.FEATURE_TRACING, pb.ServerInfo.FEATURE_APPEND_ROWS]
     message.features.extend([*known, unknown])  # type: ignore[list-item]
     message.limits.max_paths = 5
     message.quotas.max_contexts = 7
     fake.answers["GetServerInfo"].append(message)
     info = client.server_info()
     assert (info.version, info.commit, info.backend, info.device) == ("9.8.7", "abc", "cpu", "avx2")
-    assert info.features == ("tracing", "memory_sets")
+    assert info.features == ("tracing", "append_rows")
     assert (info.limits.max_paths, info.limits.max_values) == (5, 0)
     assert (info.quotas.max_contexts, info.quotas.max_concurrent_calls) == (7, 0)
     assert set(vars(info.limits)) == set(pb.ServerLimits.DESCRIPTOR.fields_by_name)

@@ -57,6 +57,32 @@ def test_a_memory_set_is_part_of_the_content(
         context.delete()
 
 
+def test_rows_are_appended_and_encoded_anew(real: chorale_client.Client) -> None:
+    first, more = PENGUINS[:300], PENGUINS[300:]
+    context = real.register(first, target=TARGET, name="growing")
+    before = context.predict(HELD_OUT).means
+    estimate = context.append(more, validate_only=True).estimate
+    assert estimate is not None
+    assert estimate.device_bytes > 0
+    appended = context.append(more)
+    assert (appended.row_count, appended.already_appended) == (len(more), False)
+    assert (context.row_count, context.appended_rows) == (len(PENGUINS), len(more))
+    means = context.predict(HELD_OUT).means
+    assert (means != before).any()
+    assert context.append(more, first_row=300).already_appended
+    with pytest.raises(chorale_client.RowCountMismatchError, match="301"):
+        context.append(more, first_row=301)
+    context.warm(encode_anew=True)
+    assert context.appended_rows == 0
+    whole = real.register(PENGUINS, target=TARGET, name="grown")
+    assert context.digest == whole.digest
+    anew = context.predict(HELD_OUT).means
+    np.testing.assert_array_equal(anew, whole.predict(HELD_OUT).means)
+    assert (anew != means).any()
+    for each in (context, whole):
+        each.delete()
+
+
 def test_lists_are_filtered_and_sorted(
     real: chorale_client.Client, penguins: chorale_client.Context
 ) -> None:
@@ -82,6 +108,7 @@ def test_the_server_describes_itself(real: chorale_client.Client) -> None:
     assert info.device
     assert "authentication" not in info.features
     assert "memory_sets" in info.features
+    assert "append_rows" in info.features
     assert info.limits.max_message_bytes == 4 << 20
     assert info.limits.max_paths == 16384
     assert info.quotas.max_contexts == 0

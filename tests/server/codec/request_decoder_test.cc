@@ -196,6 +196,43 @@ TEST(RequestDecoderTest, BadLogDensities) {
   }
 }
 
+TEST(RequestDecoderTest, AppendKeepsEverything) {
+  v1::AppendRowsRequest message;
+  message.set_name("contexts/houses");
+  absl::StatusOr<AppendRequest> request = DecodeAppend(message);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->context, "houses");
+  EXPECT_FALSE(request->first_row.has_value());
+  EXPECT_EQ(request->etag, "");
+  EXPECT_FALSE(request->drop_missing_targets);
+  EXPECT_FALSE(request->validate_only);
+
+  message.set_first_row(0);
+  message.set_etag("e");
+  message.set_missing_targets(v1::ContextSpec::MISSING_TARGETS_DROP);
+  message.set_validate_only(true);
+  request = DecodeAppend(message);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->first_row, 0);
+  EXPECT_EQ(request->etag, "e");
+  EXPECT_TRUE(request->drop_missing_targets);
+  EXPECT_TRUE(request->validate_only);
+  message.set_missing_targets(v1::ContextSpec::MISSING_TARGETS_REJECT);
+  EXPECT_FALSE(DecodeAppend(message)->drop_missing_targets);
+}
+
+TEST(RequestDecoderTest, BadAppends) {
+  v1::AppendRowsRequest message;
+  message.set_name("houses");
+  ExpectRefused(DecodeAppend(message).status(), "name", "");
+  message.set_name("contexts/houses");
+  message.set_first_row(-1);
+  ExpectRefused(DecodeAppend(message).status(), "first_row", "is -1; it must not be negative");
+  message.set_first_row(1);
+  message.set_missing_targets(static_cast<v1::ContextSpec::MissingTargets>(3));
+  ExpectRefused(DecodeAppend(message).status(), "missing_targets", "has no value 3");
+}
+
 TEST(RequestDecoderTest, PageSizes) {
   EXPECT_EQ(DecodePageSize(0).value(), 100);
   EXPECT_EQ(DecodePageSize(1).value(), 1);

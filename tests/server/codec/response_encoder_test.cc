@@ -33,6 +33,7 @@ TEST(ResponseEncoderTest, Context) {
                                      CalendarFeature::kDayOfMonth, CalendarFeature::kMonth};
   info.record.feature_count = 2;
   info.record.rows = 10;
+  info.record.appended_rows = 4;
   info.record.memory = {.rows = 64, .policy = MemoryPolicy::kHeavy};
   info.record.dataset_bytes = 123;
   info.record.created = absl::FromUnixMillis(1'500);
@@ -60,6 +61,7 @@ TEST(ResponseEncoderTest, Context) {
   EXPECT_EQ(message.features(1).type(), v1::ColumnSummary::TYPE_CATEGORICAL);
   EXPECT_EQ(message.features(1).category_count(), 3);
   EXPECT_EQ(message.row_count(), 10);
+  EXPECT_EQ(message.appended_row_count(), 4);
   EXPECT_EQ(message.memory_row_count(), 64);
   EXPECT_EQ(message.memory_policy(), v1::MEMORY_POLICY_HEAVY);
   EXPECT_EQ(message.dataset_bytes(), 123);
@@ -96,6 +98,7 @@ TEST(ResponseEncoderTest, NoContextIsLargerThanWhatTheStoreKeeps) {
       info.record.target = std::string(255, 't');
       info.record.columns.assign(count, column);
       info.record.clipped_targets = info.record.rows = info.record.dataset_bytes = kMost;
+      info.record.appended_rows = kMost;
       info.record.memory = {.rows = kMost, .policy = MemoryPolicy::kSample};
       info.record.created = absl::FromUnixSeconds(253'402'300'799);
       info.record.feature_count = kMost;
@@ -115,6 +118,48 @@ TEST(ResponseEncoderTest, NoContextIsLargerThanWhatTheStoreKeeps) {
       EXPECT_LE(static_cast<int64_t>(page.ByteSizeLong()), stored.bytes()) << column.name << count;
     }
   }
+}
+
+TEST(ResponseEncoderTest, Append) {
+  AppendOutcome outcome;
+  outcome.context.record.name = "houses";
+  outcome.context.record.digest = "d";
+  outcome.context.record.target = "price";
+  outcome.context.record.rows = 10;
+  outcome.context.record.created = absl::UnixEpoch();
+  outcome.rows = 3;
+  ColumnNote note;
+  note.column = "area";
+  note.outside_bulk = 1;
+  outcome.notes = {note};
+  v1::AppendRowsResponse message;
+  EncodeAppend(outcome, /*sent_rows=*/5, &message);
+  EXPECT_EQ(message.context().name(), "contexts/houses");
+  EXPECT_NE(message.context().etag(), "");
+  EXPECT_EQ(message.appended_row_count(), 3);
+  EXPECT_FALSE(message.already_appended());
+  EXPECT_FALSE(message.has_estimate());
+  ASSERT_EQ(message.warnings_size(), 2);
+  EXPECT_EQ(message.warnings(0).reason(), v1::Warning::REASON_DROPPED_ROWS);
+  EXPECT_EQ(message.warnings(0).column(), "price");
+  EXPECT_EQ(message.warnings(0).cell_count(), 2);
+  EXPECT_EQ(message.warnings(1).reason(), v1::Warning::REASON_OUTLIERS);
+
+  outcome.estimate = Estimate{12345, absl::Milliseconds(1500)};
+  v1::AppendRowsResponse validated;
+  EncodeAppend(outcome, /*sent_rows=*/3, &validated);
+  EXPECT_EQ(validated.context().etag(), "");
+  EXPECT_EQ(validated.estimate().device_bytes(), 12345);
+  EXPECT_EQ(validated.warnings_size(), 1);  // no row was dropped
+
+  AppendOutcome again;
+  again.context = outcome.context;
+  again.already_appended = true;
+  v1::AppendRowsResponse repeated;
+  EncodeAppend(again, /*sent_rows=*/5, &repeated);
+  EXPECT_TRUE(repeated.already_appended());
+  EXPECT_EQ(repeated.appended_row_count(), 0);
+  EXPECT_EQ(repeated.warnings_size(), 0);
 }
 
 TEST(ResponseEncoderTest, EveryContextState) {

@@ -5,6 +5,7 @@
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
+#include "engine/api/engine_options.h"
 #include "engine/backend/cuda/device/memory_budget.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -58,6 +59,9 @@ TEST_F(FlagsTest, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(options->engine.gpu_memory_fraction, engine.gpu_memory_fraction);
   EXPECT_EQ(engine.gpu_memory_fraction, cuda::MemoryBudget().memory_fraction);
   EXPECT_EQ(options->engine.host_context_pool_bytes, engine.host_context_pool_bytes);
+  EXPECT_EQ(options->engine.max_appended_percent, engine.max_appended_percent);
+  EXPECT_EQ(static_cast<double>(engine.max_appended_percent) / 100.0,
+            EngineOptions().max_appended_share);
   EXPECT_EQ(options->engine.max_queued, engine.max_queued);
   EXPECT_EQ(options->engine.max_queue_wait, engine.max_queue_wait);
   EXPECT_EQ(options->engine.max_unread, engine.max_unread);
@@ -138,6 +142,13 @@ TEST_F(FlagsTest, EncodedContexts) {
   const EngineSetup some = Parse({"--context_files_mib=3", "--warm_on_start=a, t/b,*"})->engine;
   EXPECT_EQ(some.context_file_bytes, 3 << 20);
   EXPECT_THAT(some.warm_on_start, ElementsAre("a", "t/b", "*"));
+}
+
+TEST_F(FlagsTest, TheShareOfAppendedRowsIsInPercent) {
+  EXPECT_EQ(Parse({"--max_appended_percent=0"})->engine.max_appended_percent, 0);
+  EXPECT_EQ(Parse({"--max_appended_percent=150"})->engine.max_appended_percent, 150);
+  EXPECT_THAT(Parse({"--max_appended_percent=-1"}).status().message(),
+              HasSubstr("--max_appended_percent must be from 0 to 1048576, not -1"));
 }
 
 TEST_F(FlagsTest, TracesAndSlowCallsHaveTheirFlags) {

@@ -180,6 +180,10 @@ TEST_F(ChoraleServiceTest, Contexts) {
   warm.set_name("contexts/houses");
   EXPECT_TRUE(stub_->WarmContext(NewContext().get(), warm, &response).ok());
   EXPECT_EQ(response.state(), v1::Context::STATE_RESIDENT);
+  EXPECT_EQ(engine_->encodings_anew, 0);
+  warm.set_encode_anew(true);
+  EXPECT_TRUE(stub_->WarmContext(NewContext().get(), warm, &response).ok());
+  EXPECT_EQ(engine_->encodings_anew, 1);
 
   v1::ListContextsRequest list;
   list.set_page_size(5000);
@@ -281,6 +285,12 @@ TEST_F(ChoraleServiceTest, ServerInfo) {
   ASSERT_TRUE(stub_->GetServerInfo(NewContext().get(), {}, &reduces).ok());
   EXPECT_THAT(reduces.features(),
               ElementsAre(v1::ServerInfo::FEATURE_REFLECTION, v1::ServerInfo::FEATURE_MEMORY_SETS));
+  engine_->has_memory_sets = false;
+  engine_->has_appends = true;
+  v1::ServerInfo appends;
+  ASSERT_TRUE(stub_->GetServerInfo(NewContext().get(), {}, &appends).ok());
+  EXPECT_THAT(appends.features(),
+              ElementsAre(v1::ServerInfo::FEATURE_REFLECTION, v1::ServerInfo::FEATURE_APPEND_ROWS));
   EXPECT_EQ(info.limits().max_message_bytes(), 64 << 10);
   const auto* const limits = v1::ServerLimits::descriptor();
   for (int i = 0; i < limits->field_count(); ++i) {

@@ -62,9 +62,10 @@ class RawCall {
 };
 
 constexpr Method kAllMethods[] = {
-    Method::kRegisterContext, Method::kCreateContext, Method::kGetContext, Method::kListContexts,
-    Method::kDeleteContext,   Method::kWarmContext,   Method::kPredict,    Method::kSample,
-    Method::kLogDensity,      Method::kGetModel,      Method::kListModels, Method::kGetServerInfo};
+    Method::kRegisterContext, Method::kCreateContext, Method::kAppendRows,  Method::kGetContext,
+    Method::kListContexts,    Method::kDeleteContext, Method::kWarmContext, Method::kPredict,
+    Method::kSample,          Method::kLogDensity,    Method::kGetModel,    Method::kListModels,
+    Method::kGetServerInfo};
 
 class ReactorTest : public ServerFixture {
  protected:
@@ -177,8 +178,8 @@ TEST_F(ReactorTest, ALargeRequestThatIsCancelledDoesNotWaitForItsTurn) {
   RawCall first = Begin(Method::kPredict);
   EXPECT_TRUE(first.Send(bytes));
   EXPECT_TRUE(Eventually([&] { return decoding.load(); }));
-  for (const Method method :
-       {Method::kPredict, Method::kSample, Method::kRegisterContext, Method::kCreateContext}) {
+  for (const Method method : {Method::kPredict, Method::kSample, Method::kRegisterContext,
+                              Method::kCreateContext, Method::kAppendRows}) {
     RawCall waiting = Begin(method);
     EXPECT_TRUE(waiting.Send(bytes));
     EXPECT_TRUE(Eventually([&] { return server_->live_calls() == 2; }));

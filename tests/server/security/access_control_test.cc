@@ -247,7 +247,7 @@ TEST(RoleTest, EachRoleIncludesThoseBeforeIt) {
   for (size_t i = 0; i < kMethodNames.size(); ++i) {
     const auto method = static_cast<Method>(i);
     const bool changes = method == Method::kRegisterContext || method == Method::kCreateContext ||
-                         method == Method::kDeleteContext;
+                         method == Method::kAppendRows || method == Method::kDeleteContext;
     EXPECT_EQ(RoleFor(method), changes ? Role::kRegister : Role::kRead) << MethodName(method);
     for (const Role role : {Role::kRead, Role::kRegister, Role::kAdmin}) {
       Caller caller;
@@ -260,6 +260,11 @@ TEST(RoleTest, EachRoleIncludesThoseBeforeIt) {
   EXPECT_EQ(AccessControl::Authorize(reader, Method::kDeleteContext),
             absl::PermissionDeniedError("DeleteContext requires the role register; the caller "
                                         "has the role read"));
+  EXPECT_EQ(AccessControl::Authorize(reader, "the field", Role::kRegister),
+            absl::PermissionDeniedError("the field requires the role register; the caller has the "
+                                        "role read"));
+  reader.role = Role::kRegister;
+  EXPECT_TRUE(AccessControl::Authorize(reader, "the field", Role::kRegister).ok());
 }
 
 }  // namespace

@@ -47,6 +47,9 @@ TEST(PrometheusMetricsTest, EverySeriesStartsAtZero) {
                              "chorale_evictions_total{reason=\"model_unloaded\"}",
                              "chorale_context_lookups_total{result=\"miss\"}",
                              "chorale_memory_set_keys_total{policy=\"merge\"}",
+                             "chorale_appends_total",
+                             "chorale_appended_rows_total",
+                             "chorale_encodings_anew_total{outcome=\"replaced\"}",
                              "chorale_stalled_streams_total",
                              "chorale_spans_dropped_total",
                              "chorale_streams_live",
@@ -80,6 +83,12 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
   metrics.MemorySetKeys(MemoryPolicy::kHeavy, 64);
   metrics.MemorySetKeys(MemoryPolicy::kSample, 100);
   metrics.MemorySetKeys(MemoryPolicy::kSample, 28);
+  metrics.AppendedRows(16);
+  metrics.AppendedRows(4);
+  metrics.EncodedAnew(EncodedAnewOutcome::kReplaced);
+  metrics.EncodedAnew(EncodedAnewOutcome::kChanged);
+  metrics.EncodedAnew(EncodedAnewOutcome::kFailed);
+  metrics.EncodedAnew(EncodedAnewOutcome::kFailed);
   metrics.Flops(WorkKind::kRows, 1e9);
   metrics.EngineTime("t", absl::Milliseconds(250));
   metrics.SummaryTime(absl::Milliseconds(5));
@@ -122,6 +131,11 @@ TEST(PrometheusMetricsTest, EventsReachTheirSeries) {
            "chorale_memory_set_keys_total{policy=\"merge\"} 0",
            "chorale_memory_set_keys_total{policy=\"heavy\"} 64",
            "chorale_memory_set_keys_total{policy=\"sample\"} 128",
+           "chorale_appends_total 2",
+           "chorale_appended_rows_total 20",
+           "chorale_encodings_anew_total{outcome=\"replaced\"} 1",
+           "chorale_encodings_anew_total{outcome=\"changed\"} 1",
+           "chorale_encodings_anew_total{outcome=\"failed\"} 2",
            "chorale_flops_total{work=\"rows\"} 1000000000",
            "chorale_summary_seconds_sum 0.005",
            "chorale_inflight_requests{method=\"Sample\"} 1",

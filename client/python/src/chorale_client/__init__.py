@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from chorale_client import aio
+from chorale_client._appends import Appended
 from chorale_client._channel import Tls
 from chorale_client._client import Client, Context, connect
 from chorale_client._data_warnings import DataWarning
@@ -40,13 +41,15 @@ from chorale_client._errors import (
     InvalidArgumentError,
     NotFoundError,
     PermissionDeniedError,
+    RowCountMismatchError,
     SourceChangedError,
     UnauthenticatedError,
     UnavailableError,
     UnimplementedError,
 )
 from chorale_client._log_densities import LogDensities
-from chorale_client._models_and_contexts import Estimate, Feature, Model, Source, Timings
+from chorale_client._model import Model
+from chorale_client._models_and_contexts import Estimate, Feature, Source, Timings
 from chorale_client._predictions import Mixtures, Predictions
 from chorale_client._retry import Retry
 from chorale_client._samples import Samples
@@ -61,6 +64,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExistsError",
+    "Appended",
     "Block",
     "ChoraleError",
     "Client",
@@ -82,6 +86,7 @@ __all__ = [
     "PermissionDeniedError",
     "Predictions",
     "Retry",
+    "RowCountMismatchError",
     "Samples",
     "ServerInfo",
     "ServerLimits",

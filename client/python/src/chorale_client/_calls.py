@@ -157,11 +157,10 @@ def get(name: str) -> Job[pb.Context]:
     return context
 
 
-def warm(name: str) -> Job[pb.Context]:
+def warm(name: str, *, encode_anew: bool) -> Job[pb.Context]:
     """Makes a context resident."""
-    context: pb.Context = yield Call(
-        "WarmContext", name, pb.WarmContextRequest(name=f"contexts/{name}")
-    )
+    request = pb.WarmContextRequest(name=f"contexts/{name}", encode_anew=encode_anew)
+    context: pb.Context = yield Call("WarmContext", name, request)
     return context
 
 

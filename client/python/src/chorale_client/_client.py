@@ -11,7 +11,8 @@ from chorale_client import _calls
 from chorale_client._blocking_connection import BlockingConnection
 from chorale_client._channel import Settings, Tls
 from chorale_client._context import BlockingContext
-from chorale_client._models_and_contexts import MemoryPolicy, Model
+from chorale_client._model import Model
+from chorale_client._models_and_contexts import MemoryPolicy
 from chorale_client._progress import Option
 from chorale_client._requests import MissingTargets, RegisterOptions
 from chorale_client._retry import Retry

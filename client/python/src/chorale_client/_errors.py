@@ -92,6 +92,12 @@ class EtagMismatchError(ChoraleError):
     code = "ABORTED"
 
 
+class RowCountMismatchError(ChoraleError):
+    """The context has another number of rows than the append expects. See `Context.refresh`."""
+
+    code = "ABORTED"
+
+
 class FailedPreconditionError(ChoraleError):
     """The state of the server or the client does not allow the call.
 
@@ -262,6 +268,9 @@ def from_rpc(
     if reason == "SOURCE_CHANGED":
         kind = SourceChangedError
         text += ": call refresh() on the context to use its current content"
+    elif reason == "ROW_COUNT_MISMATCH":
+        kind = RowCountMismatchError
+        text += ": call refresh() on the context to read its number of rows"
     elif kind is AlreadyExistsError:
         text += ": set replace=True, or register under another name"
     error = kind(

@@ -13,7 +13,12 @@ from chorale_client._columns import NumericColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._models_and_contexts import Description
-from chorale_client._requests import RegisterOptions, check_target, name_from_content
+from chorale_client._requests import (
+    MissingTargets,
+    RegisterOptions,
+    check_target,
+    name_from_content,
+)
 from chorale_client._row_values import align, align_vectors, is_labelled, values_for_rows
 from chorale_client._tables import Data, Table, Types, read_numbers, read_rows, read_table
 from chorale_client._text_normalisation import Names
@@ -55,6 +60,34 @@ def table_to_register(
         table = table.with_column(dataclasses.replace(column, meaning="number"))
     content = name_from_content(table, target_name, model, options)
     return table, target_name, name or content
+
+
+def rows_to_append(
+    context: Description[Any], data: Data, target: Any, missing_targets: MissingTargets
+) -> Table:
+    """Returns the context's columns of `data`, read like query rows, and its target.
+
+    Args:
+        context: The context.
+        data: The rows, as passed by the caller.
+        target: [rows]: the values of the target; None: the column of the rows with its name.
+        missing_targets: Whether rows without a value are rejected or dropped by the server.
+    """
+    table = query_rows(context, data)
+    if target is None:
+        values = read_numbers(data, context.target)
+    else:
+        aligned = align(target, table.labels.index, "target")
+        column = ColumnReader(context.target, table.warnings, "numeric").read(aligned)
+        if len(column) != table.row_count:
+            raise InvalidArgumentError(
+                f"target: {len(column)} values for {table.row_count} rows", fields=["target"]
+            )
+        values = column if isinstance(column, NumericColumn) else None
+    if values is not None:
+        table = table.with_column(dataclasses.replace(values, meaning="number"))
+    check_target(table, context.target, missing_targets)
+    return table
 
 
 def query_rows(context: Description[Any], data: Data) -> Table:

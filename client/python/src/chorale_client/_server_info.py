@@ -90,7 +90,8 @@ class ServerInfo:
         backend: The kind of the device that computes: "cpu" or "cuda".
         device: The instruction set of the CPU, or the name of the GPU.
         features: The features that the server has: "reflection", "authentication", "tracing",
-            "memory_sets". Features of newer servers that this package does not know are omitted.
+            "memory_sets", "append_rows". Features of newer servers that this package does not know
+            are omitted.
         limits: The limits of calls.
         quotas: The quotas of the caller's tenant.
     """

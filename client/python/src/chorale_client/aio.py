@@ -21,13 +21,15 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chorale_client import _calls, _client
+from chorale_client import _appends, _calls, _client
+from chorale_client._appends import Appended, AppendOptions
 from chorale_client._asyncio_connection import AsyncioConnection
 from chorale_client._channel import Endpoint, Settings, Tls
 from chorale_client._data_warnings import tell
 from chorale_client._docstrings import like
 from chorale_client._log_densities import LogDensities
-from chorale_client._models_and_contexts import Description, Estimate, MemoryPolicy, Model
+from chorale_client._model import Model
+from chorale_client._models_and_contexts import Description, Estimate, MemoryPolicy
 from chorale_client._predictions import Predictions
 from chorale_client._progress import Option
 from chorale_client._requests import (
@@ -303,10 +305,31 @@ class Context(Description[Client]):
         job = _calls.log_density(self, rows, values, options)
         return await self._client._run(job, timeout)
 
+    @like(_client.Context.append)
+    async def append(
+        self,
+        rows: Data,
+        *,
+        target: Any = None,
+        first_row: int | None = None,
+        etag: str | None = None,
+        missing_targets: MissingTargets = "reject",
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> Appended:
+        """Appends rows to the context; see `chorale_client.Context.append`."""
+        options = AppendOptions(first_row, etag, missing_targets, validate_only)
+        job = _appends.append(self, rows, target, options)
+        appended, message = await self._client._run(job, timeout)
+        if not validate_only:
+            self._message = message
+        return appended
+
     @like(_client.Context.warm)
-    async def warm(self, *, timeout: float | None = None) -> None:
+    async def warm(self, *, encode_anew: bool = False, timeout: float | None = None) -> None:
         """Makes the context resident, so that the next call does not wait for encoding."""
-        self._message = await self._client._run(_calls.warm(self.name), timeout)
+        job = _calls.warm(self.name, encode_anew=encode_anew)
+        self._message = await self._client._run(job, timeout)
 
     @like(_client.Context.refresh)
     async def refresh(self, *, timeout: float | None = None) -> None:
