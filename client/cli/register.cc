@@ -252,7 +252,7 @@ void AddMemoryOptions(CLI::App* command, RegisterArguments* arguments) {
   command
       ->add_option("--memory-policy", arguments->memory_policy,
                    "Policy by which these keys are chosen: merge, sample or heavy. heavy is worse "
-                   "than random rows of the table [merge]")
+                   "than random rows of the table, and only merge allows appends [merge]")
       ->check(CLI::IsMember({"merge", "sample", "heavy"}))
       ->type_name("POLICY")
       ->needs(rows);

@@ -88,7 +88,8 @@ class Engine {
   // that they began with; later requests see the new rows. InvalidArgument, NotFound,
   // ResourceExhausted (disk, or the quota); Aborted, with the reason ETAG_MISMATCH, or
   // ROW_COUNT_MISMATCH for another number of rows than `first_row`; FailedPrecondition, with the
-  // reason APPEND_UNSUPPORTED, if the context is reduced to a memory set or appends() is false.
+  // reason APPEND_UNSUPPORTED, if appends() is false, or all rows together would be reduced to a
+  // memory set whose policy does not allow appends (ContextShape::appendable).
   virtual absl::StatusOr<AppendOutcome> Append(const std::string& tenant,
                                                const AppendRequest& request, const Table& rows,
                                                const StoreQuota& quota) = 0;

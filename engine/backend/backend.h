@@ -83,21 +83,30 @@ struct EncodeSpec {
   FeatureMatrix features;  // normalised
   std::vector<float> y;    // [rows], in the model's target units
   MemorySet memory;        // REQUIRES: Backend::memory_sets() if the shape is reduced
-  uint64_t seed = 0;       // of all random choices of a memory set; depends on the content alone
+  // Of all random choices of a memory set. Depends on the content of the rows before the first
+  // append alone, so that later rows change no choice among earlier rows.
+  uint64_t seed = 0;
   // Dataset::append_starts, which divide the rows into blocks (engine/backend/encode_blocks.h). A
   // row attends to the rows of its block and of all earlier blocks, and the row encoder is fitted
   // to the first block alone. Empty: all rows are one block. REQUIRES, unless it is empty:
-  // Backend::appends(), and the shape is not reduced.
+  // Backend::appends(), and shape().appendable().
   std::vector<int64_t> append_starts = {};
-  // A resident context of the first blocks: of the same model, with the same features, y and
-  // append_starts as this context up to its number of rows, which is one of append_starts. Its keys
-  // and values, and the state of its row encoder, are copied instead of computed again, with the
-  // same bits. Null: there is none. It must stay resident until the work is done or destroyed.
+  // A resident context of the first blocks: of the same model, with the same features, y, memory,
+  // seed and append_starts as this context up to its number of rows. Its keys and values, and the
+  // state of its row encoder, are used instead of computed again, with the same bits. Null: there
+  // is none. It must stay resident until the work is done or destroyed. REQUIRES: CanBePrefix
+  // (engine/backend/encode_blocks.h).
   std::shared_ptr<const ResidentContext> prefix = nullptr;
   PoolRange kv;         // ContextBytes(config, shape()) of the context pool
   PoolRange workspace;  // EncodeBytes(config, shape()) of the encode pool, during the work
 
   ContextShape shape() const { return {.rows = features.rows, .memory = memory}; }
+  int64_t prefix_rows() const { return prefix == nullptr ? 0 : prefix->shape.rows; }
+  // y of the first block.
+  absl::Span<const float> base_y() const {
+    const absl::Span<const float> all = y;
+    return append_starts.empty() ? all : all.subspan(0, append_starts.front());
+  }
 };
 
 // The mixture of one row, [M] each, in the model's target units, host memory.
@@ -294,7 +303,7 @@ class Backend {
   // Whether contexts can have memory sets. Any thread.
   virtual bool memory_sets() const { return false; }
 
-  // Whether contexts that are not reduced can have appended rows (EncodeSpec::append_starts and
+  // Whether appendable contexts can have appended rows (EncodeSpec::append_starts and
   // EncodeSpec::prefix). Any thread.
   virtual bool appends() const { return false; }
 

@@ -1,5 +1,7 @@
 #include "engine/backend/encode_blocks.h"
 
+#include <algorithm>
+
 #include "base/require.h"
 
 namespace chorale {
@@ -18,6 +20,12 @@ std::vector<RowRange> EncodeBlocks(int64_t rows, absl::Span<const int64_t> appen
   Require(!blocks.empty() && blocks.front().first == prefix_rows,
           "the number of rows of the prefix is one of append_starts");
   return blocks;
+}
+
+bool CanBePrefix(const ContextShape& prefix, const ContextShape& context,
+                 absl::Span<const int64_t> append_starts) {
+  return prefix.memory == context.memory && prefix.reduced() == context.reduced() &&
+         std::find(append_starts.begin(), append_starts.end(), prefix.rows) != append_starts.end();
 }
 
 }  // namespace chorale

@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "engine/backend/layer_schedule.h"
+#include "engine/data/memory_set.h"
 
 namespace chorale {
 
@@ -19,6 +20,12 @@ namespace chorale {
 // prefix_rows is 0 or one of them.
 std::vector<RowRange> EncodeBlocks(int64_t rows, absl::Span<const int64_t> append_starts,
                                    int64_t prefix_rows = 0);
+
+// Whether a context of the first rows of another, with the same model, can be its prefix
+// (EncodeSpec::prefix): it ends at one of append_starts, and both are reduced or neither is. A
+// context that is not reduced has other keys than the first segments of one that is.
+bool CanBePrefix(const ContextShape& prefix, const ContextShape& context,
+                 absl::Span<const int64_t> append_starts);
 
 }  // namespace chorale
 

@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-#include "base/require.h"
 #include "engine/backend/encode_blocks.h"
 #include "engine/backend/memory_plan.h"
 
@@ -95,10 +94,7 @@ std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context
 
 double EncodeFlops(const ModelConfig& config, const ContextShape& shape,
                    absl::Span<const int64_t> append_starts, int64_t prefix_rows) {
-  if (shape.reduced()) {
-    Require(append_starts.empty(), "no rows are appended to a reduced context");
-    return MemoryPlan(config, shape).flops();
-  }
+  if (shape.reduced()) return MemoryPlan(config, shape, append_starts, prefix_rows).flops();
   double flops = static_cast<double>(prefix_rows) * Sum(CopyPhaseFlops(config));
   for (const RowRange& block : EncodeBlocks(shape.rows, append_starts, prefix_rows)) {
     const int64_t keys = block.first + block.rows;

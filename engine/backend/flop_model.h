@@ -60,7 +60,8 @@ std::vector<double> PredictLayerFlops(const ModelConfig& config, int64_t context
 //
 // The rows of a context with append_starts attend to the keys up to the end of their block
 // (engine/backend/encode_blocks.h, with the requirements of these arguments). The keys and values
-// of a prefix of prefix_rows rows (EncodeSpec::prefix) are copied.
+// of a prefix of prefix_rows rows (EncodeSpec::prefix) are copied, or are the set of the first
+// segment of a reduced context.
 double EncodeFlops(const ModelConfig& config, const ContextShape& shape,
                    absl::Span<const int64_t> append_starts = {}, int64_t prefix_rows = 0);
 // FLOPs of `steps` decode steps from `position` on.

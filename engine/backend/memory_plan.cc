@@ -4,6 +4,7 @@
 
 #include "base/integer_math.h"
 #include "base/require.h"
+#include "engine/backend/encode_blocks.h"
 #include "engine/backend/flop_model.h"
 #include "kernels/ops/panel_layout.h"
 #include "kernels/ops/random.h"
@@ -29,8 +30,24 @@ constexpr double kDivideKeyFlops = 500;
 constexpr double kDrawKeyFlops = 100;  // of a group of centres
 constexpr double kCopyElementFlops = 4;
 
-// Paths of orders.
-enum OrderPath : uint64_t { kRowOrder = 0, kMeasuringOrder = 1 };
+// Paths of orders: of the rows before the first append, of the measuring rows, and of the rows of
+// each append.
+enum OrderPath : uint64_t { kRowOrder = 0, kMeasuringOrder = 1, kFirstAppendOrder = 2 };
+
+// Appends a random order of the rows of a block.
+void AddOrder(uint64_t seed, uint64_t path, const RowRange& block, std::vector<int32_t>& order) {
+  const size_t at = order.size();
+  order.resize(at + block.rows);
+  kernels::DrawOrder(seed, path, block.rows, order.data() + at);
+  for (size_t i = at; i < order.size(); ++i) order[i] += static_cast<int32_t>(block.first);
+}
+
+// The indices of `count` measuring rows.
+std::vector<int32_t> DrawMeasuringRows(uint64_t seed, int64_t rows, int64_t count) {
+  std::vector<int32_t> order(rows);
+  kernels::DrawEndOfOrder(seed, kMeasuringOrder, rows, count, order.data());
+  return {order.end() - count, order.end()};
+}
 
 // Wq x, and scores and weighted values of so many keys.
 double AttendOnlyFlops(const ModelConfig& config, int64_t keys) {
@@ -39,33 +56,42 @@ double AttendOnlyFlops(const ModelConfig& config, int64_t keys) {
 
 }  // namespace
 
-MemoryPlan::MemoryPlan(const ModelConfig& config, const ContextShape& shape)
+MemoryPlan::MemoryPlan(const ModelConfig& config, const ContextShape& shape,
+                       absl::Span<const int64_t> append_starts, int64_t prefix_rows)
     : config_(config),
       shape_(shape),
+      prefix_rows_(prefix_rows),
       segment_rows_(
           std::max(kSegmentRows, RoundUp(CeilDiv(shape.memory.rows, 2), kSegmentMultiple))),
       measuring_rows_(
-          shape.memory.policy == MemoryPolicy::kMerge ? 0 : std::min(kMeasuringRows, shape.rows)) {
+          shape.memory.policy == MemoryPolicy::kMerge ? 0 : std::min(kMeasuringRows, shape.rows)),
+      blocks_(EncodeBlocks(shape.rows, append_starts)) {
   Require(shape.reduced(), "the context has fewer keys than rows");
-}
-
-int64_t MemoryPlan::segments() const { return CeilDiv(shape_.rows, segment_rows_); }
-
-MemorySegment MemoryPlan::Segment(int64_t index) const {
-  const int64_t first = index * segment_rows_;
-  return {.first = first,
-          .rows = std::min(segment_rows_, shape_.rows - first),
-          .set_keys = std::min(first, shape_.memory.rows)};
-}
-
-// The set is full after two segments.
-int64_t MemoryPlan::max_keys() const {
-  int64_t most = 0;
-  for (int64_t i = 0; i < std::min<int64_t>(segments(), 3); ++i) {
-    most = std::max(most, Segment(i).keys());
+  Require(append_starts.empty() || shape.appendable(), "the policy allows appended rows");
+  Require(prefix_rows == 0 || prefix_rows > shape.memory.rows, "the prefix is reduced");
+  for (const RowRange& block : blocks_) {
+    if (block.first == prefix_rows) first_segment_ = segments();
+    AddSegments(block);
   }
-  return most;
+  Require(Segment(first_segment_).first == prefix_rows,
+          "the number of rows of the prefix is one of append_starts");
 }
+
+void MemoryPlan::AddSegments(const RowRange& block) {
+  const int64_t end = block.first + block.rows;
+  for (int64_t first = block.first; first < end; first += segment_rows_) {
+    segments_.push_back({.first = first,
+                         .rows = std::min(segment_rows_, end - first),
+                         .set_keys = std::min(first, shape_.memory.rows)});
+  }
+}
+
+// A block of S rows may be the last.
+int64_t MemoryPlan::max_keys() const {
+  return std::min(shape_.rows, shape_.memory.rows + segment_rows_);
+}
+
+int64_t MemoryPlan::max_segment_rows() const { return std::min(shape_.rows, segment_rows_); }
 
 int64_t MemoryPlan::Cells(int64_t keys) const {
   return std::min(CeilDiv(keys, kCellKeys), shape_.memory.rows);
@@ -74,8 +100,25 @@ int64_t MemoryPlan::Cells(int64_t keys) const {
 MemoryPhase MemoryPlan::DrawRowsPhase() const {
   return {.stage = MemoryStage::kDrawRows,
           .units = 1,
-          .unit_flops = static_cast<double>(shape_.rows + measuring_rows_) * kDrawRowFlops,
+          .unit_flops =
+              static_cast<double>(shape_.rows - prefix_rows_ + measuring_rows_) * kDrawRowFlops,
           .task_units = 1};
+}
+
+MemoryRows MemoryPlan::DrawRows(uint64_t seed) const {
+  MemoryRows drawn = {.prefix_rows = prefix_rows_};
+  drawn.order.reserve(shape_.rows - prefix_rows_);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i].first < prefix_rows_) continue;
+    AddOrder(seed, i == 0 ? kRowOrder : kFirstAppendOrder + (i - 1), blocks_[i], drawn.order);
+  }
+  if (measuring_rows_ == 0) return drawn;
+  drawn.measuring = DrawMeasuringRows(seed, shape_.rows, measuring_rows_);
+  drawn.measuring_index.assign(shape_.rows, -1);
+  for (size_t i = 0; i < drawn.measuring.size(); ++i) {
+    drawn.measuring_index[drawn.measuring[i]] = static_cast<int32_t>(i);
+  }
+  return drawn;
 }
 
 std::vector<MemoryPhase> MemoryPlan::Phases(const MemorySegment& segment) const {
@@ -141,41 +184,21 @@ void MemoryPlan::AddChoice(int64_t keys, int64_t layer, std::vector<MemoryPhase>
                     kStoredKeys});
 }
 
+// Most segments are like the one before them.
 double MemoryPlan::flops() const {
-  const auto of_segment = [this](int64_t index) {
-    double flops = 0;
-    for (const MemoryPhase& phase : Phases(Segment(index))) flops += phase.flops();
-    return flops;
-  };
-  const int64_t last = segments() - 1;
-  double flops = DrawRowsPhase().flops() + of_segment(last);
-  for (int64_t i = 0; i < std::min<int64_t>(last, 2); ++i) flops += of_segment(i);
-  if (last > 2) flops += static_cast<double>(last - 2) * of_segment(2);  // all alike
-  return flops;
-}
-
-std::vector<int32_t> MemoryRowOrder(uint64_t seed, int64_t rows) {
-  std::vector<int32_t> order(rows);
-  kernels::DrawOrder(seed, kRowOrder, rows, order.data());
-  return order;
-}
-
-std::vector<int32_t> MemoryMeasuringRows(uint64_t seed, int64_t rows, int64_t count) {
-  if (count == 0) return {};
-  std::vector<int32_t> order(rows);
-  kernels::DrawEndOfOrder(seed, kMeasuringOrder, rows, count, order.data());
-  return {order.end() - count, order.end()};
-}
-
-MemoryRows DrawMemoryRows(uint64_t seed, int64_t rows, int64_t measuring_rows) {
-  MemoryRows drawn = {.order = MemoryRowOrder(seed, rows)};
-  if (measuring_rows == 0) return drawn;
-  drawn.measuring = MemoryMeasuringRows(seed, rows, measuring_rows);
-  drawn.measuring_index.assign(rows, -1);
-  for (size_t i = 0; i < drawn.measuring.size(); ++i) {
-    drawn.measuring_index[drawn.measuring[i]] = static_cast<int32_t>(i);
+  double flops = DrawRowsPhase().flops();
+  double of_segment = 0;
+  for (int64_t i = first_segment_; i < segments(); ++i) {
+    const MemorySegment& segment = Segment(i);
+    const bool same = i > first_segment_ && segment.rows == Segment(i - 1).rows &&
+                      segment.set_keys == Segment(i - 1).set_keys;
+    if (!same) {
+      of_segment = 0;
+      for (const MemoryPhase& phase : Phases(segment)) of_segment += phase.flops();
+    }
+    flops += of_segment;
   }
-  return drawn;
+  return flops;
 }
 
 uint32_t MemoryStream(const ModelConfig& config, int64_t segment, int64_t layer, int64_t kv_head) {

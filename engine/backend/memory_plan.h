@@ -6,6 +6,13 @@
 // head chooses M of these keys, or keeps all if there are fewer, which are the set of the next
 // segment. The set after the last segment is the encoded context.
 //
+// Appended rows are further segments. The blocks of the context (engine/backend/encode_blocks.h)
+// are taken one after the other, the rows of each in a random order of their own, in segments of S
+// rows; the last segment of a block has fewer. So no segment has rows of two blocks, and a segment
+// depends on no row of a later block. If a prefix is resident (EncodeSpec::prefix), its set is the
+// one before the first segment of the other blocks. Only contexts with the policy MERGE have
+// appended rows.
+//
 // The policy MERGE chooses centres by k-means++. Of n keys, each head first draws C = ceil(n / 128)
 // coarse centres, and at most M (kernels/ops/spread_keys.h). The keys that join one of them are a
 // cell. The M centres are divided among the cells (engine/backend/host/divide_centres.h), which
@@ -33,8 +40,11 @@
 #define CHORALE_ENGINE_BACKEND_MEMORY_PLAN_H_
 
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "engine/backend/layer_schedule.h"
 #include "engine/data/memory_set.h"
 #include "engine/model/model_config.h"
 
@@ -68,10 +78,24 @@ struct MemoryPhase {
 };
 
 struct MemorySegment {
-  int64_t first = 0;     // in the order of the rows
+  int64_t first = 0;     // the number of rows of all earlier segments
   int64_t rows = 0;      // of the segment
   int64_t set_keys = 0;  // of the set before it
   int64_t keys() const { return set_keys + rows; }
+};
+
+// The rows of the table that an encoding takes at random.
+struct MemoryRows {
+  // The rows of the segments one after the other, without those of a prefix.
+  std::vector<int32_t> order = {};
+  int64_t prefix_rows = 0;
+  // [R]; and the index of each row of the table among them, or -1, [N]. Empty without such rows.
+  std::vector<int32_t> measuring = {};
+  std::vector<int32_t> measuring_index = {};
+
+  absl::Span<const int32_t> Of(const MemorySegment& segment) const {
+    return absl::MakeConstSpan(order).subspan(segment.first - prefix_rows, segment.rows);
+  }
 };
 
 // Immutable.
@@ -83,44 +107,43 @@ class MemoryPlan {
   // Pairs of a key and a centre in a task of kSpreadCells.
   static constexpr int64_t kPairsOfCellTask = 1 << 17;
 
-  // REQUIRES: shape.reduced().
-  MemoryPlan(const ModelConfig& config, const ContextShape& shape);
+  // The segments of the first prefix_rows rows are not encoded. REQUIRES: shape.reduced(); those of
+  // EncodeBlocks; without append_starts, or shape.appendable(); prefix_rows is 0 or more than M.
+  MemoryPlan(const ModelConfig& config, const ContextShape& shape,
+             absl::Span<const int64_t> append_starts = {}, int64_t prefix_rows = 0);
 
-  int64_t segments() const;
-  MemorySegment Segment(int64_t index) const;
+  // All segments of the context, and the first that is encoded.
+  int64_t segments() const { return std::ssize(segments_); }
+  int64_t first_segment() const { return first_segment_; }
+  const MemorySegment& Segment(int64_t index) const { return segments_[index]; }
   // Of all layers, in their order. Only the counts of a segment matter.
   std::vector<MemoryPhase> Phases(const MemorySegment& segment) const;
   // The phase before the first segment.
   MemoryPhase DrawRowsPhase() const;
-  double flops() const;  // of everything, without the row encoder
+  MemoryRows DrawRows(uint64_t seed) const;
+  double flops() const;  // of everything that is encoded, without the row encoder
 
-  int64_t max_keys() const;           // the largest MemorySegment::keys()
-  int64_t Cells(int64_t keys) const;  // C for so many keys
-  int64_t segment_rows() const { return segment_rows_; }
+  // Bounds of MemorySegment::keys() and of MemorySegment::rows for all appends of a context of this
+  // shape, so that the sizes of a workspace depend on the shape alone.
+  int64_t max_keys() const;
+  int64_t max_segment_rows() const;
+  int64_t Cells(int64_t keys) const;                          // C for so many keys
   int64_t measuring_rows() const { return measuring_rows_; }  // R; 0 for MERGE
 
  private:
+  void AddSegments(const RowRange& block);
   void AddCentres(int64_t keys, int64_t layer, std::vector<MemoryPhase>& phases) const;
   void AddChoice(int64_t keys, int64_t layer, std::vector<MemoryPhase>& phases) const;
 
   ModelConfig config_;
   ContextShape shape_;
-  int64_t segment_rows_;
+  int64_t prefix_rows_;
+  int64_t segment_rows_;  // S
   int64_t measuring_rows_;
+  std::vector<RowRange> blocks_;
+  std::vector<MemorySegment> segments_;
+  int64_t first_segment_ = 0;
 };
-
-// The order in which a reduced context takes its rows, and the indices of `count` measuring rows.
-std::vector<int32_t> MemoryRowOrder(uint64_t seed, int64_t rows);
-std::vector<int32_t> MemoryMeasuringRows(uint64_t seed, int64_t rows, int64_t count);
-
-// All rows of the table that an encoding takes at random.
-struct MemoryRows {
-  std::vector<int32_t> order;           // [N]
-  std::vector<int32_t> measuring = {};  // [R]
-  std::vector<int32_t> measuring_index =
-      {};  // [N], -1 for other rows; empty without measuring rows
-};
-MemoryRows DrawMemoryRows(uint64_t seed, int64_t rows, int64_t measuring_rows);
 
 // Identifies the choice of a K/V head after a segment, for the random numbers of the choice:
 // distinct for all segments, layers and heads of a context.

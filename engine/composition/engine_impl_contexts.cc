@@ -179,6 +179,7 @@ std::shared_ptr<RegisteredContext> EngineImpl::MakeContext(const ContextRecord& 
   context->record = record;
   context->transform = std::move(transform);
   context->append_starts = dataset.append_starts;
+  context->memory_seed = MemorySeed(record, dataset);
   context->resident_bytes = backend_->ContextBytes(model->info.config, record.shape());
   context->model = std::move(model);
   context->data = std::make_unique<ContextData>(*std::move(data));

@@ -7,6 +7,7 @@
 #include "base/error_details.h"
 #include "base/names.h"
 #include "base/status_macros.h"
+#include "engine/backend/encode_blocks.h"
 #include "engine/backend/flop_model.h"
 #include "engine/data/append_rows.h"
 #include "engine/data/column_validation.h"
@@ -19,12 +20,14 @@ namespace {
 
 absl::Status CheckAppendable(const ContextRecord& record, int64_t appended) {
   const ContextShape shape = {.rows = record.rows + appended, .memory = record.memory};
-  if (!shape.reduced()) return absl::OkStatus();
+  if (shape.appendable()) return absl::OkStatus();
   return MakeError(
       ErrorReason::kAppendUnsupported,
       absl::StrCat("rows cannot be appended to context ", QuoteName(record.name), ", because its ",
                    shape.rows, " rows are reduced to a memory set of ", record.memory.rows,
-                   "; register all rows again, with replace"));
+                   " with the policy ", MemoryPolicyName(record.memory.policy),
+                   "; register all rows again, with replace, or with the policy ",
+                   MemoryPolicyName(MemoryPolicy::kMerge), ", which allows appends"));
 }
 
 absl::Status RowCountMismatch(const ContextRecord& record, int64_t first_row) {
@@ -66,10 +69,12 @@ Estimate EstimateAppend(const ReadContext& stored, const NewContent& content,
                         const Backend& backend) {
   const ModelConfig& config = stored.model->info.config;
   const ContextShape shape = content.registration.record.shape();
+  const std::vector<int64_t>& starts = content.dataset.append_starts;
+  const ContextShape prefix = stored.record.shape();
   Estimate estimate;
   estimate.device_bytes = backend.ContextBytes(config, shape) + backend.EncodeBytes(config, shape);
   estimate.duration = stored.model->encode_rate.TimeOf(
-      EncodeFlops(config, shape, content.dataset.append_starts, stored.record.rows));
+      EncodeFlops(config, shape, starts, CanBePrefix(prefix, shape, starts) ? prefix.rows : 0));
   return estimate;
 }
 

@@ -42,7 +42,7 @@ int64_t EncodingTokenBytes(const ModelConfig& config, const ContextShape& shape)
   const int64_t token_bytes = config.d_model * static_cast<int64_t>(sizeof(float));
   if (!shape.reduced()) return 2 * shape.rows * token_bytes;
   const MemoryPlan plan(config, shape);
-  return (plan.Segment(0).rows + 4 * plan.measuring_rows() + 2 * plan.max_keys()) * token_bytes;
+  return (plan.max_segment_rows() + 4 * plan.measuring_rows() + 2 * plan.max_keys()) * token_bytes;
 }
 
 }  // namespace chorale

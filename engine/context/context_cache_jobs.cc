@@ -6,7 +6,6 @@
 #include "engine/context/context_bytes.h"
 #include "engine/context/context_cache.h"
 #include "engine/context/context_cache_entry.h"
-#include "engine/data/dataset_codec.h"
 
 namespace chorale {
 
@@ -78,16 +77,15 @@ void ContextCache::StartEncoding(Entry* entry, ContextData data) {
   entry->read_wanted = false;
   PinPrefix(entry);  // a longer one may be resident by now
   const RegisteredContext& context = *entry->context;
-  std::unique_ptr<EncodeWork> work =
-      backend_->NewEncode({.model = context.model->weights,
-                           .features = std::move(data.features),
-                           .y = std::move(data.y),
-                           .memory = context.record.memory,
-                           .seed = ContentSeed("memory set", context.record.digest),
-                           .append_starts = context.append_starts,
-                           .prefix = entry->prefix.resident(),
-                           .kv = entry->used_kv(),
-                           .workspace = entry->workspace});
+  std::unique_ptr<EncodeWork> work = backend_->NewEncode({.model = context.model->weights,
+                                                          .features = std::move(data.features),
+                                                          .y = std::move(data.y),
+                                                          .memory = context.record.memory,
+                                                          .seed = context.memory_seed,
+                                                          .append_starts = context.append_starts,
+                                                          .prefix = entry->prefix.resident(),
+                                                          .kv = entry->used_kv(),
+                                                          .workspace = entry->workspace});
   entry->encode = work.get();
   StartJob(entry, State::kEncoding, std::move(work));
 }

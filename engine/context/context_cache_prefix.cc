@@ -2,11 +2,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/backend/encode_blocks.h"
 #include "engine/backend/flop_model.h"
 #include "engine/context/context_cache.h"
 #include "engine/context/context_cache_entry.h"
 
 namespace chorale {
+
+namespace {
+
+// Whether the encoding of `context` can begin with the keys of `before`.
+bool IsPrefix(const RegisteredContext& before, const RegisteredContext& context) {
+  return before.model == context.model &&
+         CanBePrefix(before.record.shape(), context.record.shape(), context.append_starts);
+}
+
+}  // namespace
 
 ContextCache::Pin ContextCache::AcquireSuccessor(const ContextPointer& context, absl::Time now) {
   const Entry* const prefix = FindPrefix(*context);
@@ -17,12 +28,11 @@ ContextCache::Pin ContextCache::AcquireSuccessor(const ContextPointer& context, 
 }
 
 // Returns the resident entry of the latest registration to whose rows those of `context` were
-// appended, or null. It may no longer be in the index.
+// appended, and whose keys are among its own, or null. It may no longer be in the index.
 ContextCache::Entry* ContextCache::FindPrefix(const RegisteredContext& context) {
   for (ContextPointer before = context.predecessor.lock(); before != nullptr;
        before = before->predecessor.lock()) {
-    if (before->model != context.model) return nullptr;
-    if (before->state != ContextState::kResident) continue;
+    if (!IsPrefix(*before, context) || before->state != ContextState::kResident) continue;
     const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
       return entry.context == before && entry.state == State::kResident;
     });

@@ -65,6 +65,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     ASSIGN_OR_RETURN(
         FeatureTransform transform,
         FeatureTransform::Fit(*BaseRows(dataset), model->info.config, SeasonOf(*record)));
+    const uint64_t memory_seed = MemorySeed(*record, dataset);
     ASSIGN_OR_RETURN(ContextData data, MakeContextData(dataset, transform));
     auto table = std::make_unique<ContextData>(std::move(data));
 
@@ -73,6 +74,7 @@ absl::StatusOr<std::shared_ptr<const RegisteredContext>> ContextLoader::Load(
     context->transform = std::move(transform);
     context->model = model;
     context->append_starts = std::move(dataset.append_starts);
+    context->memory_seed = memory_seed;
     context->resident_bytes =
         byte_counts_->ContextBytes(model->info.config, context->record.shape());
     const bool local = preparation.LocalRows(context->record) > 0;

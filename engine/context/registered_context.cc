@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/status_macros.h"
+#include "engine/data/append_rows.h"
+#include "engine/data/dataset_codec.h"
 #include "engine/data/feature_rows.h"
 
 namespace chorale {
@@ -52,6 +54,14 @@ absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
   // whether it was read or just registered.
   for (const double y : dataset.y) data.y.push_back(transform.ContextToModel(y + 0.0));
   return data;
+}
+
+uint64_t MemorySeed(const ContextRecord& record, const Dataset& dataset) {
+  if (!record.shape().reduced()) return 0;
+  const std::string digest = dataset.append_starts.empty()
+                                 ? record.digest
+                                 : ContentDigest(EncodeDataset(*BaseRows(dataset)));
+  return ContentSeed("memory set", digest);
 }
 
 ContextData SelectRows(const ContextData& data, absl::Span<const int32_t> rows) {

@@ -57,6 +57,10 @@ struct ContextData {
 absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
                                             const FeatureTransform& transform);
 
+// Returns the seed of the random choices of the dataset's memory set (EncodeSpec::seed), which is
+// that of a registration of the rows before the first append; 0 if the context is not reduced.
+uint64_t MemorySeed(const ContextRecord& record, const Dataset& dataset);
+
 // Returns these rows of the data.
 ContextData SelectRows(const ContextData& data, absl::Span<const int32_t> rows);
 
@@ -73,9 +77,10 @@ struct RegisteredContext {
   int64_t resident_bytes = 0;  // size of its keys and values
 
   std::vector<int64_t> append_starts = {};  // Dataset::append_starts
+  uint64_t memory_seed = 0;                 // MemorySeed
   // The registration whose rows are the first of these rows, and to which the others were appended.
-  // While it is resident, its keys and values are copied instead of computed again. It is weak, so
-  // that no chain of earlier registrations stays in memory.
+  // While it is resident, it is the prefix of an encoding of this one (EncodeSpec::prefix), if it
+  // can be. It is weak, so that no chain of earlier registrations stays in memory.
   std::weak_ptr<const RegisteredContext> predecessor = {};
   // Set for a context that is encoded anew (EncodingsAnew): the digest of the content with appended
   // rows that this content, the same rows without appends, replaces once it is resident. Until

@@ -88,8 +88,11 @@ absl::Status ValidateAppends(const Dataset& dataset) {
     }
     before = start;
   }
-  if (ContextShape{.rows = rows, .memory = dataset.memory}.reduced()) {
-    return InvalidField(kTable, "cannot be appended to a context that is reduced to a memory set");
+  if (!ContextShape{.rows = rows, .memory = dataset.memory}.appendable()) {
+    return InvalidField(kTable,
+                        absl::StrCat("cannot be appended to a context that is reduced to a memory "
+                                     "set with the policy ",
+                                     MemoryPolicyName(dataset.memory.policy)));
   }
   return absl::OkStatus();
 }

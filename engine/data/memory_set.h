@@ -51,6 +51,9 @@ struct ContextShape {
   bool reduced() const { return memory.rows > 0 && memory.rows < rows; }
   // The keys of each layer and K/V head.
   int64_t keys() const { return reduced() ? memory.rows : rows; }
+  // Whether rows can be appended (Dataset::append_starts). All policies except MERGE choose by the
+  // rows of the keys of the set so far, and an encoded context does not contain these.
+  bool appendable() const { return !reduced() || memory.policy == MemoryPolicy::kMerge; }
 
   friend bool operator==(const ContextShape&, const ContextShape&) = default;
 };

@@ -257,16 +257,28 @@ TEST_F(AppendRowsTest, RowsWithoutATargetAreDroppedOnRequest) {
   EXPECT_TRUE(Send(*client_, request).value.already_appended());
 }
 
-TEST_F(AppendRowsTest, ReducedContextsAreNotAppendedTo) {
+TEST_F(AppendRowsTest, ThePolicyOfAMemorySetDecidesWhetherRowsCanBeAppended) {
   ASSERT_NO_FATAL_FAILURE(Start());
   v1::ContextSpec spec;
-  spec.set_context_id("c");
   spec.set_target_column("y");
   spec.set_memory_row_count(64);
-  ASSERT_TRUE(client_->Upload(spec, {ContextTable(Table(), 0, kBase)}).ok());
-  const auto reply = Send(*client_, Append("c", ContextTable(Table(), kBase, 1)));
-  EXPECT_EQ(reply.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(ReasonOf(reply.status), "APPEND_UNSUPPORTED");
+  for (const v1::MemoryPolicy policy : {v1::MEMORY_POLICY_MERGE, v1::MEMORY_POLICY_HEAVY}) {
+    const std::string name = absl::StrCat("c", static_cast<int>(policy));
+    spec.set_context_id(name);
+    spec.set_memory_policy(policy);
+    ASSERT_TRUE(client_->Upload(spec, {ContextTable(Table(), 0, kBase)}).ok());
+    const auto reply = Send(*client_, Append(name, ContextTable(Table(), kBase, 1)));
+    if (policy == v1::MEMORY_POLICY_MERGE) {
+      ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+      EXPECT_EQ(reply.value.context().appended_row_count(), 1);
+      EXPECT_EQ(reply.value.context().memory_row_count(), 64);
+      Predict(name);
+    } else {
+      EXPECT_EQ(reply.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+      EXPECT_EQ(ReasonOf(reply.status), "APPEND_UNSUPPORTED");
+      EXPECT_THAT(reply.status.error_message(), HasSubstr("heavy"));
+    }
+  }
 }
 
 class AppendRightsTest : public SecureServerTest {};

@@ -262,23 +262,10 @@ TEST_F(EngineAppendTest, TheContentMustFitIntoThePool) {
   EXPECT_EQ(backend_.all_encodings().back().prefix_rows, 0) << "the pool has no room for both";
 }
 
-TEST_F(EngineAppendTest, WhatCannotBeAppendedTo) {
+TEST_F(EngineAppendTest, TheContextMustExist) {
   StartEngine();
   EXPECT_EQ(Append({.context = "none"}, NewRows(1, 5)).status().code(),
             absl::StatusCode::kNotFound);
-  Dataset reduced = MakeDataset(100);
-  reduced.memory = {.rows = 64};
-  ASSERT_TRUE(engine_->Register(kTenant, "reduced", "", reduced).ok());
-  EXPECT_EQ(ErrorReasonOf(Append({.context = "reduced"}, NewRows(1, 5)).status()),
-            "APPEND_UNSUPPORTED");
-  Dataset small = MakeDataset(63);
-  small.memory = {.rows = 64};
-  ASSERT_TRUE(engine_->Register(kTenant, "small", "", small).ok());
-  EXPECT_TRUE(Append({.context = "small"}, NewRows(1, 5)).ok());
-  EXPECT_EQ(ErrorReasonOf(Append({.context = "small"}, NewRows(1, 5)).status()),
-            "APPEND_UNSUPPORTED")
-      << "it would be reduced";
-  EXPECT_EQ(Answering("small"), Record("small").digest);
 }
 
 TEST_F(EngineAppendTest, ABackendMayNotSupportAppends) {

@@ -34,13 +34,19 @@ Dataset MixedDataset(int64_t rows, uint64_t seed, bool first) {
   return dataset;
 }
 
-// By the row encoder, and whether encoded contexts are kept in files.
+// By the row encoder, whether encoded contexts are kept in files, and the memory set.
 struct Case {
   std::string row_encoder;
   bool files = false;
+  MemorySet memory = {};
+
+  bool Reduced(int64_t rows) const {
+    return ContextShape{.rows = rows, .memory = memory}.reduced();
+  }
 
   friend void PrintTo(const Case& tested, std::ostream* out) {
-    *out << tested.row_encoder << (tested.files ? " with files" : "");
+    *out << tested.row_encoder << (tested.files ? " with files" : "")
+         << (tested.memory.rows > 0 ? " reduced by appends" : "");
   }
 };
 
@@ -64,6 +70,11 @@ class EngineCpuAppendTest : public ::testing::TestWithParam<Case> {
     engine_ = Engine::Create(options, cpu::NewBackend({2, 64 << 20, 16 << 20}).value(),
                              OpenSqliteContextStore(folder_ / "store").value(), {model_}, &metrics_)
                   .value();
+  }
+  static Dataset Base() {
+    Dataset dataset = MixedDataset(kBaseRows, 1, /*first=*/true);
+    dataset.memory = GetParam().memory;
+    return dataset;
   }
   void Append(const Dataset& rows) {
     const auto outcome = engine_->Append(kTenant, {.context = "c"}, RowsOf(rows), StoreQuota());
@@ -137,18 +148,21 @@ class EngineCpuAppendTest : public ::testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(Cases, EngineCpuAppendTest,
                          ::testing::Values(Case{"feature_mean"}, Case{"feature_mean", true},
-                                           Case{"cell_attention"}, Case{"cell_attention", true}));
+                                           Case{"cell_attention"}, Case{"cell_attention", true},
+                                           Case{"feature_mean", true, {.rows = 64}},
+                                           Case{"cell_attention", false, {.rows = 64}}));
 
 TEST_P(EngineCpuAppendTest, ResultsAreThoseOfAContextEncodedFromTheStore) {
   StartEngine();
-  ASSERT_TRUE(engine_->Register(kTenant, "c", "", MixedDataset(kBaseRows, 1, /*first=*/true)).ok());
+  ASSERT_TRUE(engine_->Register(kTenant, "c", "", Base()).ok());
   std::vector<double> before = Results("c");
   int64_t rows = kBaseRows;
   int64_t encoded = kBaseRows;
-  for (const int64_t appended : {1, 16, 30}) {
+  for (const int64_t appended : {1, 16, 30, 5}) {
     Append(MixedDataset(appended, static_cast<uint64_t>(appended) + 10, /*first=*/false));
+    const bool same_form = GetParam().Reduced(rows) == GetParam().Reduced(rows + appended);
     rows += appended;
-    encoded += appended;
+    encoded += same_form ? appended : rows;
     const std::vector<double> results = Results("c");
     EXPECT_NE(results, before) << "the rows were not seen";
     EXPECT_EQ(metrics_.encoded_rows, encoded) << "earlier rows were encoded again";
@@ -164,10 +178,10 @@ TEST_P(EngineCpuAppendTest, ResultsAreThoseOfAContextEncodedFromTheStore) {
 
 TEST_P(EngineCpuAppendTest, EncodedAnewItIsARegistrationOfAllRows) {
   StartEngine();
-  Dataset all = MixedDataset(kBaseRows, 1, /*first=*/true);
+  Dataset all = Base();
   ASSERT_TRUE(engine_->Register(kTenant, "c", "", all).ok());
   Warm({.context = "c"});
-  for (const int64_t appended : {3, 20}) {
+  for (const int64_t appended : {3, 30}) {
     const Dataset more = MixedDataset(appended, static_cast<uint64_t>(appended), /*first=*/true);
     Append(more);
     all.features.columns[2].codes.insert(all.features.columns[2].codes.end(),
@@ -183,7 +197,7 @@ TEST_P(EngineCpuAppendTest, EncodedAnewItIsARegistrationOfAllRows) {
   const std::vector<double> anew = Results("c");
   EXPECT_NE(anew, appended);
   EXPECT_EQ(anew, Results("all"));
-  EXPECT_EQ(RestartAndCountEncodedRows("c"), GetParam().files ? 0 : kBaseRows + 3 + 20);
+  EXPECT_EQ(RestartAndCountEncodedRows("c"), GetParam().files ? 0 : kBaseRows + 3 + 30);
   EXPECT_EQ(Results("c"), anew);
 }
 

@@ -113,7 +113,7 @@ struct FakeMemory {
   static int64_t ContentAfterAppend(int64_t content, int64_t rows) {
     constexpr int64_t kFactor = 1'000'003;
     constexpr int64_t kBound = int64_t{1} << 40;
-    return (content * kFactor + rows) % kBound;
+    return (content % kBound * kFactor + rows) % kBound;
   }
 
   void Encode(const PoolRange& kv, int64_t content) {

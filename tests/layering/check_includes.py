@@ -74,8 +74,9 @@ FOLDERS = {
     'engine/pools': 'engine/backend/backend.h',
     'engine/context':
         'engine/api/metrics_sink.h engine/api/model_info.h engine/api/request.h '
-        'engine/api/stats.h engine/backend/backend.h engine/backend/flop_model.h '
-        'engine/backend/memory_plan.h engine/data engine/pools engine/model engine/store',
+        'engine/api/stats.h engine/backend/backend.h engine/backend/encode_blocks.h '
+        'engine/backend/flop_model.h engine/backend/memory_plan.h engine/data engine/pools '
+        'engine/model engine/store',
     'engine/session':
         'engine/api/call.h engine/api/call_context.h engine/api/call_report.h '
         'engine/api/metrics_sink.h engine/api/request.h engine/backend/backend.h '

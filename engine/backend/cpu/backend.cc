@@ -82,10 +82,10 @@ class Backend : public chorale::Backend {
 
   std::unique_ptr<chorale::EncodeWork> NewEncode(EncodeSpec spec) override {
     float* pool = context_pool_->At(spec.kv);
-    if (spec.shape().reduced()) {
-      return std::make_unique<MemoryEncodeWork>(std::move(spec), pool, threads_->threads());
-    }
     const float* prefix = spec.prefix == nullptr ? nullptr : context_pool_->At(spec.prefix->kv);
+    if (spec.shape().reduced()) {
+      return std::make_unique<MemoryEncodeWork>(std::move(spec), pool, threads_->threads(), prefix);
+    }
     return std::make_unique<EncodeWork>(std::move(spec), pool, threads_->threads(), prefix);
   }
   std::unique_ptr<RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,

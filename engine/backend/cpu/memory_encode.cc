@@ -11,26 +11,33 @@
 
 namespace chorale::cpu {
 
-MemoryEncodeWork::MemoryEncodeWork(EncodeSpec spec, float* pool, int threads)
+MemoryEncodeWork::MemoryEncodeWork(EncodeSpec spec, float* pool, int threads, const float* prefix)
     : spec_(std::move(spec)),
       model_(&AsPackedModel(*spec_.model)),
       shape_(spec_.shape()),
       layout_(model_->config(), shape_),
       memory_(pool),
+      prefix_memory_(prefix),
       threads_(threads),
-      plan_(model_->config(), shape_),
-      fit_(model_->row_encoder().NewFit(spec_.features, spec_.y)),
-      tokens_(plan_.Segment(0).rows * model_->config().d_model),
+      plan_(model_->config(), shape_, spec_.append_starts, spec_.prefix_rows()),
+      fit_(spec_.prefix != nullptr ? nullptr
+                                   : model_->row_encoder().NewFit(spec_.features, spec_.base_y())),
+      encoder_state_(spec_.prefix == nullptr ? nullptr : spec_.prefix->encoder_state),
+      tokens_(plan_.max_segment_rows() * model_->config().d_model),
       measuring_tokens_(plan_.measuring_rows() * model_->config().d_model),
       embedded_(plan_.measuring_rows() * model_->config().d_model),
       workspace_(model_->config(), shape_, plan_, spec_.seed),
+      segment_(plan_.first_segment() - 1),
       phases_({plan_.DrawRowsPhase()}),
-      schedule_({fit_->task_flops()}, fit_->tasks(), 1) {
+      schedule_(fitted() ? ScheduleOf(phase())
+                         : LayerSchedule({fit_->task_flops()}, fit_->tasks(), 1)) {
   RequireShape(spec_.features);
   Require(std::ssize(spec_.y) == shape_.rows, "y is [rows]");
   Require(spec_.kv.bytes >= layout_.bytes(), "the range holds the context");
-  Require(spec_.append_starts.empty() && spec_.prefix == nullptr,
-          "no rows are appended to a reduced context");
+  if (spec_.prefix == nullptr) return;
+  Require(spec_.prefix->model == spec_.model, "the prefix is of the same model");
+  Require(spec_.prefix->shape.memory == shape_.memory, "the prefix has as many keys");
+  Require(prefix_memory_ != nullptr && encoder_state_ != nullptr, "the prefix is resident");
 }
 
 ResidentContext MemoryEncodeWork::TakeContext() {
@@ -67,10 +74,10 @@ void MemoryEncodeWork::RunTask(int64_t task, Scratch& scratch) {
   const RowRange units = by_head() ? schedule_.BatchRows() : schedule_.RowsOf(task);
   switch (phase().stage) {
     case MemoryStage::kDrawRows:
-      rows_ = DrawMemoryRows(spec_.seed, shape_.rows, plan_.measuring_rows());
+      rows_ = plan_.DrawRows(spec_.seed);
       return;
     case MemoryStage::kLoad:
-      return workspace_.LoadHead(layer, units.first, layout_.Layer<const float>(memory_, layer));
+      return workspace_.LoadHead(layer, units.first, SetBefore());
     case MemoryStage::kProject:
       return Project(units, scratch);
     case MemoryStage::kAttend:
@@ -110,6 +117,11 @@ int64_t MemoryEncodeWork::EndBatch() {
   return steps;
 }
 
+ContextLayer<const float> MemoryEncodeWork::SetBefore() const {
+  const bool of_prefix = prefix_memory_ != nullptr && segment_ == plan_.first_segment();
+  return layout_.Layer<const float>(of_prefix ? prefix_memory_ : memory_, phase().layer);
+}
+
 void MemoryEncodeWork::NextPhase() {
   if (phase().stage == MemoryStage::kDivide) {
     cell_tasks_ = CellTasks(workspace_.cells(), MemoryPlan::kPairsOfCellTask);
@@ -122,9 +134,7 @@ void MemoryEncodeWork::NextPhase() {
   if (++segment_ == plan_.segments()) return;
   const MemorySegment segment = plan_.Segment(segment_);
   phases_ = plan_.Phases(segment);
-  workspace_.BeginSegment(segment_, segment,
-                          absl::MakeConstSpan(rows_.order).subspan(segment.first, segment.rows),
-                          rows_.measuring_index);
+  workspace_.BeginSegment(segment_, segment, rows_.Of(segment), rows_.measuring_index);
 }
 
 void MemoryEncodeWork::Project(RowRange rows, Scratch& scratch) {
@@ -133,8 +143,7 @@ void MemoryEncodeWork::Project(RowRange rows, Scratch& scratch) {
   const MemorySegment segment = plan_.Segment(segment_);
   float* x = tokens_.data() + rows.first * config.d_model;
   if (phase().layer == 0) {
-    Embed(absl::MakeConstSpan(rows_.order).subspan(segment.first + rows.first, rows.rows),
-          Role::kContextRow, x, scratch);
+    Embed(rows_.Of(segment).subspan(rows.first, rows.rows), Role::kContextRow, x, scratch);
   }
   MixFeatures(*model_, weights, rows.rows, x, scratch);
   ProjectKv(*model_, weights, rows.rows, x, config.d_model, scratch);

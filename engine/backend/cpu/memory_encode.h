@@ -18,16 +18,17 @@
 
 namespace chorale::cpu {
 
-// First fits the row encoder to all rows of the table, then runs the phases of the plan, segment by
-// segment and layer by layer. The set of each layer is in the context pool between its segments;
-// the tokens of a segment, and the keys of one layer of it, are in separate host memory.
+// First fits the row encoder to the rows before the first append, then runs the phases of the plan,
+// segment by segment and layer by layer. The set of each layer is in the context pool between its
+// segments; the tokens of a segment, and the keys of one layer of it, are in separate host memory.
+// A prefix has fitted the row encoder, and its set is the one before the first segment.
 //
 // Thread contract: see BatchedWork. Tasks of one batch process different rows, keys or heads.
 class MemoryEncodeWork : public chorale::EncodeWork, public BatchedWork {
  public:
-  // `pool` is the context pool's memory at spec.kv; `threads` determines the number of tasks per
-  // step. REQUIRES: spec.shape().reduced().
-  MemoryEncodeWork(EncodeSpec spec, float* pool, int threads);
+  // `pool` is the context pool's memory at spec.kv, `prefix` that of spec.prefix, or null;
+  // `threads` determines the number of tasks per step. REQUIRES: spec.shape().reduced().
+  MemoryEncodeWork(EncodeSpec spec, float* pool, int threads, const float* prefix);
 
   bool done() const override { return segment_ == plan_.segments(); }
   double next_step_flops() const override { return schedule_.next_step_flops(); }
@@ -46,6 +47,8 @@ class MemoryEncodeWork : public chorale::EncodeWork, public BatchedWork {
   bool by_head() const { return fitted() && phase().stage == MemoryStage::kSpread; }
   bool last_layer() const { return phase().layer + 1 == model_->config().n_layers; }
 
+  // The set of the phase's layer before the segment.
+  ContextLayer<const float> SetBefore() const;
   void NextPhase();
   LayerSchedule ScheduleOf(const MemoryPhase& phase) const;
   LayerSchedule ScheduleOfCells(const MemoryPhase& phase) const;  // of the round
@@ -61,11 +64,12 @@ class MemoryEncodeWork : public chorale::EncodeWork, public BatchedWork {
   const PackedModel* const model_;
   const ContextShape shape_;
   const ContextLayout layout_;
-  float* const memory_;  // of the context
+  float* const memory_;               // of the context
+  const float* const prefix_memory_;  // null without a prefix
   const int threads_;
   const MemoryPlan plan_;
 
-  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished
+  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished; null with a prefix
   std::shared_ptr<const RowEncoderState> encoder_state_;
 
   MemoryRows rows_;
@@ -75,12 +79,12 @@ class MemoryEncodeWork : public chorale::EncodeWork, public BatchedWork {
   bool measuring_rows_embedded_ = false;  // by the first segment that measures
   MemoryWorkspace workspace_;
 
-  int64_t segment_ = -1;             // -1: before the first segment
+  int64_t segment_;                  // the one before the first at the beginning
   std::vector<MemoryPhase> phases_;  // of the segment
   size_t phase_ = 0;
   CellTasks cell_tasks_;    // of kSpreadCells
   int64_t cell_round_ = 0;  // of cell_tasks_
-  LayerSchedule schedule_;  // of the fit, then of the phase, or of a round of cell_tasks_
+  LayerSchedule schedule_;  // of the fit, if any, then of the phase, or of a round of cell_tasks_
 };
 
 }  // namespace chorale::cpu

@@ -128,9 +128,9 @@ class Backend : public chorale::Backend {
   std::unique_ptr<chorale::EncodeWork> NewEncode(EncodeSpec spec) override {
     Require(spec.kv.bytes >= ContextBytes(spec.model->config(), spec.shape()),
             "the range holds the context");
-    Require(spec.append_starts.empty() && spec.prefix == nullptr, "no rows are appended");
-    if (spec.shape().reduced())
+    if (spec.shape().reduced()) {
       return std::make_unique<MemoryEncodeWork>(std::move(spec), *device_);
+    }
     return std::make_unique<EncodeWork>(std::move(spec), *device_);
   }
   std::unique_ptr<chorale::RowsWork> NewRows(std::shared_ptr<const ResidentContext> context,

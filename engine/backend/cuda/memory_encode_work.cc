@@ -33,10 +33,15 @@ MemoryEncodeWork::MemoryEncodeWork(EncodeSpec spec, Device& device)
       shape_(spec_.shape()),
       layout_(model_.shape(), shape_),
       memory_(device.ContextAt(spec_.kv)),
-      plan_(model_.config(), shape_),
+      prefix_memory_(spec_.prefix == nullptr ? nullptr : device.ContextAt(spec_.prefix->kv)),
+      plan_(model_.config(), shape_, spec_.append_starts, spec_.prefix_rows()),
       chunk_tiles_(EncodeChunkTiles(model_, device)),
-      fit_(model_, spec_.features, spec_.y, device),
+      fit_(spec_.prefix != nullptr
+               ? nullptr
+               : std::make_unique<EncoderFit>(model_, spec_.features, spec_.base_y(), device)),
+      encoder_state_(spec_.prefix == nullptr ? nullptr : spec_.prefix->encoder_state),
       workspace_(model_.shape(), shape_, plan_, device.EncodeAt(spec_.workspace), device),
+      segment_(plan_.first_segment() - 1),
       phases_({plan_.DrawRowsPhase()}),
       schedule_(ScheduleOf(phase())) {
   Require(static_cast<int64_t>(spec_.y.size()) == shape_.rows, "y is [rows]");
@@ -46,11 +51,15 @@ MemoryEncodeWork::MemoryEncodeWork(EncodeSpec spec, Device& device)
   if (measures()) {
     choice_ = std::make_unique<MemoryChoice>(model_.config(), shape_, plan_, spec_.seed);
   }
+  if (spec_.prefix == nullptr) return;
+  Require(spec_.prefix->model == spec_.model, "the prefix is of the same model");
+  Require(spec_.prefix->shape.memory == shape_.memory, "the prefix has as many keys");
+  Require(encoder_state_ != nullptr, "the prefix is resident");
 }
 
 ResidentContext MemoryEncodeWork::TakeContext() {
   Require(done(), "the context is encoded");
-  return {.model = spec_.model, .encoder_state = fit_.state(), .kv = spec_.kv, .shape = shape_};
+  return {.model = spec_.model, .encoder_state = encoder_state_, .kv = spec_.kv, .shape = shape_};
 }
 
 // Rows are counted in tiles, keys whose importance is measured in key blocks, and cells in those of
@@ -92,8 +101,8 @@ LayerSchedule MemoryEncodeWork::ScheduleOf(const MemoryPhase& phase) const {
 void MemoryEncodeWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
   waits_ = false;  // what an earlier call enqueued is complete
   while (max_steps > 0 && !done() && !waits_ && launch.device.status().ok()) {
-    if (!fit_.done()) {
-      max_steps -= fit_.Run(max_steps, launch.device);
+    if (!fitted()) {
+      RunFit(&max_steps, launch.device);
       continue;
     }
     schedule_.BeginBatch(1);
@@ -101,6 +110,13 @@ void MemoryEncodeWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
     max_steps -= schedule_.EndBatch();
     if (schedule_.done()) NextPhase();
   }
+}
+
+void MemoryEncodeWork::RunFit(int64_t* max_steps, const Device& device) {
+  *max_steps -= fit_->Run(*max_steps, device);
+  if (!fit_->done() || !device.status().ok()) return;
+  encoder_state_ = fit_->state();
+  fit_.reset();
 }
 
 void MemoryEncodeWork::NextPhase() {
@@ -120,9 +136,7 @@ void MemoryEncodeWork::NextPhase() {
     phases_ = plan_.Phases(segment);
     workspace_.BeginSegment(segment);
     if (measures()) {
-      choice_->BeginSegment(segment_, segment,
-                            absl::MakeConstSpan(rows_.order).subspan(segment.first, segment.rows),
-                            rows_.measuring_index);
+      choice_->BeginSegment(segment_, segment, rows_.Of(segment), rows_.measuring_index);
     }
   }
   schedule_ = ScheduleOf(phase());
@@ -133,11 +147,11 @@ void MemoryEncodeWork::RunUnits(RowRange units, const LaunchWorkspace& launch) {
   const Forward forward(model_, launch);
   switch (phase().stage) {
     case MemoryStage::kDrawRows:
-      rows_ = DrawMemoryRows(spec_.seed, shape_.rows, plan_.measuring_rows());
+      rows_ = plan_.DrawRows(spec_.seed);
       return;
     case MemoryStage::kLoad:
       return workspace_.CopySet(
-          SetOfLayer(), measures() ? choice_->HiddenKeys(layer) : absl::Span<const int32_t>());
+          SetBefore(), measures() ? choice_->HiddenKeys(layer) : absl::Span<const int32_t>());
     case MemoryStage::kProject:
       return Project(units, launch);
     case MemoryStage::kAttend:
@@ -156,7 +170,7 @@ void MemoryEncodeWork::RunUnits(RowRange units, const LaunchWorkspace& launch) {
     case MemoryStage::kChoose:
       return Choose();
     case MemoryStage::kStore:
-      return workspace_.Store(units, SetOfLayer());
+      return workspace_.Store(units, SetAfter());
   }
 }
 
@@ -166,12 +180,11 @@ void MemoryEncodeWork::Project(RowRange tiles, const LaunchWorkspace& launch) {
     const MemorySegment segment = plan_.Segment(segment_);
     const int64_t first = tiles.first * kTileRows;
     const auto rows =
-        absl::MakeConstSpan(rows_.order)
-            .subspan(segment.first + first, std::min(tiles.rows * kTileRows, segment.rows - first));
+        rows_.Of(segment).subspan(first, std::min(tiles.rows * kTileRows, segment.rows - first));
     std::vector<float> y;
     for (const int32_t row : rows) y.push_back(spec_.y[row]);
     const FeatureMatrix features = SelectRows(spec_.features, rows);
-    EmbedContextRows(model_, {*fit_.state(), features, /*first=*/0, y}, set, launch);
+    EmbedContextRows(model_, {*encoder_state_, features, /*first=*/0, y}, set, launch);
   }
   Forward(model_, launch).PreAttention(phase().layer, set);
 }
@@ -183,7 +196,8 @@ void MemoryEncodeWork::Measure(const LaunchWorkspace& launch) {
   if (phase().layer == 0) {
     if (!measuring_rows_encoded_) {
       const FeatureMatrix features = SelectRows(spec_.features, rows_.measuring);
-      model_.row_encoder().Encode(*fit_.state(), features, 0, rows, workspace_.encodings(), launch);
+      model_.row_encoder().Encode(*encoder_state_, features, 0, rows, workspace_.encodings(),
+                                  launch);
     }
     forward.EmbedRows(set, workspace_.encodings(), rows, model_.offsets(), nullptr);
   }

@@ -19,9 +19,10 @@
 
 namespace chorale::cuda {
 
-// First fits the row encoder to all rows of the table, then runs the phases of the plan
+// First fits the row encoder to the rows before the first append, then runs the phases of the plan
 // (engine/backend/memory_plan.h), segment by segment and layer by layer. The set of each layer is
-// in the context pool between its segments; everything else is in the range of the encode pool.
+// in the context pool between its segments; everything else is in the range of the encode pool. A
+// prefix has fitted the row encoder, and its set is the one before the first segment.
 // Keys are chosen on the device with MERGE. With HEAVY and SAMPLE the host chooses: it waits for
 // the importance of the keys, so a call of Run ends with the phase that computes it.
 //
@@ -39,14 +40,14 @@ class MemoryEncodeWork : public chorale::EncodeWork, public Launchable {
   void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
 
  private:
+  bool fitted() const { return fit_ == nullptr; }
   bool measures() const { return plan_.measuring_rows() > 0; }
   // Whether fewer keys than there are will be kept of this segment.
   bool reduces() const { return workspace_.keys().keys() > shape_.memory.rows; }
   const MemoryPhase& phase() const { return phases_[phase_]; }
-  const LayerSchedule& current_schedule() const {
-    return fit_.done() ? schedule_ : fit_.schedule();
-  }
+  const LayerSchedule& current_schedule() const { return fitted() ? schedule_ : fit_->schedule(); }
 
+  void RunFit(int64_t* max_steps, const Device& device);
   void NextPhase();
   LayerSchedule ScheduleOf(const MemoryPhase& phase) const;
   // Runs units of the phase, as its schedule counts them.
@@ -58,16 +59,23 @@ class MemoryEncodeWork : public chorale::EncodeWork, public Launchable {
   uint32_t FirstStream() const {
     return MemoryStream(model_.config(), segment_, phase().layer, /*kv_head=*/0);
   }
-  LayerKeys SetOfLayer() const { return layout_.Layer(memory_, phase().layer); }
+  // The set of the phase's layer before and after the segment.
+  LayerKeys SetBefore() const {
+    const bool of_prefix = prefix_memory_ != nullptr && segment_ == plan_.first_segment();
+    return layout_.Layer(of_prefix ? prefix_memory_ : memory_, phase().layer);
+  }
+  LayerKeys SetAfter() const { return layout_.Layer(memory_, phase().layer); }
 
   EncodeSpec spec_;  // its features and y are emptied at the end
   const DeviceModel& model_;
   const ContextShape shape_;
   const ContextLayout layout_;
-  char* const memory_;  // of the context
+  char* const memory_;         // of the context
+  char* const prefix_memory_;  // null without a prefix
   const MemoryPlan plan_;
-  const int64_t chunk_tiles_;  // of a step
-  EncoderFit fit_;
+  const int64_t chunk_tiles_;        // of a step
+  std::unique_ptr<EncoderFit> fit_;  // until it is finished; null with a prefix
+  std::shared_ptr<const RowEncoderState> encoder_state_;
   MemoryWorkspace workspace_;
   std::unique_ptr<MemoryChoice> choice_;  // with measuring rows
 
@@ -76,7 +84,7 @@ class MemoryEncodeWork : public chorale::EncodeWork, public Launchable {
   std::vector<double> importance_;       // [Hkv, places], downloaded
   bool waits_ = false;                   // for the download
 
-  int64_t segment_ = -1;             // -1: before the first segment
+  int64_t segment_;                  // the one before the first at the beginning
   std::vector<MemoryPhase> phases_;  // of the segment
   size_t phase_ = 0;
   LayerSchedule schedule_;  // of the phase

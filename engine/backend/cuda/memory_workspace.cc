@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include "base/integer_math.h"
 #include "base/require.h"
 #include "engine/backend/cuda/layer_pass.h"
 #include "kernels/cuda/layout/kv_cache.h"
@@ -24,23 +25,22 @@ MemoryKeys KeysOf(const MemorySegment& segment) {
           .segment_rows = static_cast<int32_t>(segment.rows)};
 }
 
-// The largest MemoryKeys::places() of all segments. The set is full after two segments.
-int64_t MostPlaces(const MemoryPlan& plan) {
-  int64_t most = 0;
-  for (int64_t i = 0; i < std::min<int64_t>(plan.segments(), 3); ++i) {
-    most = std::max<int64_t>(most, KeysOf(plan.Segment(i)).places());
-  }
-  return most;
+// A bound of MemoryKeys::places() of all segments, for all appends: the set is full, or fewer keys
+// than a key block are padding.
+int64_t MostPlaces(const ContextShape& context, const MemoryPlan& plan) {
+  const int64_t full =
+      RoundUp(context.memory.rows, kernels::cuda::kKeyBlockKeys) + plan.max_segment_rows();
+  return std::min(full, plan.max_keys() + kernels::cuda::kKeyBlockKeys - 1);
 }
 
 }  // namespace
 
 MemoryWorkspaceLayout::MemoryWorkspaceLayout(const KernelShape& shape, const ContextShape& context,
                                              const MemoryPlan& plan)
-    : segment(shape, plan.Segment(0).rows, RowsWorkspaceLayout::Use::kEncode),
+    : segment(shape, plan.max_segment_rows(), RowsWorkspaceLayout::Use::kEncode),
       measuring(shape, plan.measuring_rows(), RowsWorkspaceLayout::Use::kEncode) {
   const int64_t heads = shape.kv_heads;
-  const int64_t places = MostPlaces(plan);
+  const int64_t places = MostPlaces(context, plan);
   const int64_t keys = plan.max_keys();
   ArenaLayout arena(kAlignment);
   segment_rows = arena.Take<char>(segment.bytes);
@@ -85,8 +85,9 @@ MemoryWorkspace::MemoryWorkspace(const KernelShape& shape, const ContextShape& c
       memory_(memory),
       device_(device) {
   if (measuring_count_ == 0) return;
-  measuring_rows_ = layout_.measuring.Set(layout_.measuring_rows.At(memory_), MostPlaces(plan),
-                                          /*weighted=*/true);
+  measuring_rows_ =
+      layout_.measuring.Set(layout_.measuring_rows.At(memory_), MostPlaces(context, plan),
+                            /*weighted=*/true);
   measuring_rows_.encodes = false;
   measuring_rows_.one_layer = true;
   // Nobody reads their context: Attend() has its own parameters.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backend/encode_blocks.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backend/backend_under_test.h"
 #include "tests/engine/backend/model_case.h"
@@ -26,8 +27,10 @@ struct AppendCase {
 };
 
 // Appends of one row, of 16, and of more than a block of keys, from and to all parts of a panel.
+// Also to contexts that are reduced, or are reduced only with appended rows.
 std::vector<AppendCase> Cases() {
   const TestModelOptions grouped = {.d_model = 64, .n_heads = 4, .n_kv_heads = 2, .n_layers = 3};
+  const TestModelOptions narrow = {.d_model = 32, .n_heads = 4, .n_kv_heads = 2};
   const TestModelOptions cells = {.row_encoder = "cell_attention", .n_heads = 2, .n_kv_heads = 2};
   return {{"Rows",
            {.options = grouped,
@@ -39,17 +42,43 @@ std::vector<AppendCase> Cases() {
           {"OneLayer",
            {.options = {.row_encoder = "cell_attention", .n_layers = 1},
             .context_rows = 40,
-            .append_starts = {1, 2, 33}}}};
+            .append_starts = {1, 2, 33}}},
+          {"Reduced",
+           {.options = narrow,
+            .context_rows = 40,
+            .query_rows = 3,
+            .paths = 2,
+            .memory = {.rows = 17},
+            .append_starts = {20, 21, 37}}},
+          {"ReducedByAppends",
+           {.options = narrow,
+            .context_rows = 24,
+            .query_rows = 3,
+            .paths = 2,
+            .memory = {.rows = 10},
+            .append_starts = {6, 10, 12, 16}}}};
 }
 
 class AppendTest : public under_test::BackendTest, public testing::WithParamInterface<AppendCase> {
  protected:
   void SetUp() override {
     BackendTest::SetUp();
-    if (!IsSkipped() && !NewDriver().backend().appends()) GTEST_SKIP() << "no rows can be appended";
+    // A backend has appended rows of reduced contexts even if not of others.
+    const bool reduced = Case().Shape().reduced();
+    if (!IsSkipped() && !reduced && !NewDriver().backend().appends()) {
+      GTEST_SKIP() << "no rows can be appended";
+    }
   }
 
   static const ModelCase& Case() { return GetParam().model_case; }
+  // The numbers of rows of the contexts that can be the prefix.
+  static std::vector<int64_t> Prefixes() {
+    std::vector<int64_t> rows = Case().append_starts;
+    std::erase_if(rows, [](int64_t start) {
+      return !CanBePrefix(Case().Prefix(start).Shape(), Case().Shape(), Case().append_starts);
+    });
+    return rows;
+  }
 
   static WorkResults Results(const ModelCase& model_case, BackendDriver& driver, Context context) {
     const LoadedCase loaded(model_case, driver, std::move(context));
@@ -95,7 +124,7 @@ TEST_P(AppendTest, ResultsDependOnAllRowsAndOnTheirAppends) {
 TEST_P(AppendTest, AnyPrefix) {
   BackendDriver driver = NewDriver();
   const auto model = NewModel(driver);
-  for (const int64_t start : Case().append_starts) {
+  for (const int64_t start : Prefixes()) {
     const Context prefix = driver.Encode(Case().Prefix(start).Encoding(model), 1'000);
     const Context context = driver.Encode(Case().Encoding(model, prefix), 1'000);
     EXPECT_EQ(context->shape.rows, Case().context_rows);
@@ -113,13 +142,14 @@ TEST_P(AppendTest, OneAppendAfterTheOther) {
   rows.push_back(Case().context_rows);
   for (const int64_t count : rows) {
     const ModelCase appended = Case().Prefix(count);
+    if (!CanBePrefix(context->shape, appended.Shape(), appended.append_starts)) context = nullptr;
     context = driver.Encode(appended.Encoding(model, context), 1'000);
     EXPECT_TRUE(Results(appended, driver, context) == Expected(appended)) << count;
   }
 }
 
 TEST_P(AppendTest, AnyResourcesAndSlicing) {
-  const int64_t start = Case().append_starts[1];
+  const int64_t start = Prefixes()[1];
   for (const Resources& resources : AllResources()) {
     for (const int64_t steps : {1, 3}) {
       SCOPED_TRACE(testing::Message() << resources.threads << " threads, " << steps << " steps");
@@ -136,7 +166,7 @@ TEST_P(AppendTest, AnyResourcesAndSlicing) {
 
 // Also next to work on the prefix.
 TEST_P(AppendTest, AnyOtherWork) {
-  const ModelCase base = Case().Base();
+  const ModelCase base = Case().Prefix(Prefixes()[0]);
   const ModelCase other = {.options = {.seed = 9}, .context_rows = 233, .append_starts = {20, 60}};
   for (const Resources& resources : AllResources()) {
     BackendDriver driver = NewDriver(resources);

@@ -5,8 +5,10 @@
 #include <set>
 #include <vector>
 
+#include "engine/backend/encode_blocks.h"
 #include "engine/backend/flop_model.h"
 #include "gtest/gtest.h"
+#include "kernels/ops/random.h"
 #include "tests/engine/backend/test_model.h"
 
 namespace chorale {
@@ -23,6 +25,93 @@ ModelConfig Config() {
 int64_t Count(const std::vector<MemoryPhase>& phases, MemoryStage stage) {
   return std::count_if(phases.begin(), phases.end(),
                        [stage](const MemoryPhase& phase) { return phase.stage == stage; });
+}
+
+// The order of seed 5, from its definition.
+std::vector<int32_t> MergedRows(int64_t rows, const std::vector<int64_t>& append_starts) {
+  std::vector<int32_t> order;
+  uint64_t path = 0;
+  for (const RowRange& block : EncodeBlocks(rows, append_starts)) {
+    std::vector<int32_t> of_block(block.rows);
+    kernels::DrawOrder(5, path, block.rows, of_block.data());
+    for (const int32_t row : of_block) order.push_back(static_cast<int32_t>(block.first) + row);
+    path = path == 0 ? 2 : path + 1;
+  }
+  return order;
+}
+
+// The number of rows of each segment that is encoded.
+std::vector<int64_t> RowsOf(const MemoryPlan& plan) {
+  std::vector<int64_t> rows;
+  for (int64_t i = plan.first_segment(); i < plan.segments(); ++i) {
+    rows.push_back(plan.Segment(i).rows);
+  }
+  return rows;
+}
+
+TEST(MemoryPlanTest, AppendedRowsAreSegmentsOfTheirOwn) {
+  using Rows = std::vector<int64_t>;
+  const ContextShape shape = Shape(5'000, 100);
+  EXPECT_EQ(RowsOf(MemoryPlan(Config(), shape)), (Rows{1'024, 1'024, 1'024, 1'024, 904}));
+  EXPECT_EQ(RowsOf(MemoryPlan(Config(), shape, {1'030, 1'031, 3'900})),
+            (Rows{1'024, 6, 1, 1'024, 1'024, 821, 1'024, 76}));
+  // Also if the first rows alone are not reduced.
+  const MemoryPlan small(Config(), Shape(120, 100), {64, 65});
+  EXPECT_EQ(RowsOf(small), (Rows{64, 1, 55}));
+  EXPECT_EQ(small.Segment(1).set_keys, 64);
+  EXPECT_EQ(small.Segment(2).set_keys, 65);
+}
+
+TEST(MemoryPlanTest, APrefixReplacesItsSegments) {
+  const ContextShape shape = Shape(5'000, 100);
+  const std::vector<int64_t> starts = {1'030, 1'031, 3'900};
+  const MemoryPlan whole(Config(), shape, starts);
+  const std::vector<int64_t> all = RowsOf(whole);
+  for (const auto& [prefix, segments] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {1'030, 2}, {1'031, 3}, {3'900, 6}}) {
+    const MemoryPlan plan(Config(), shape, starts, prefix);
+    EXPECT_EQ(plan.first_segment(), segments);
+    EXPECT_EQ(plan.segments(), whole.segments());
+    EXPECT_EQ(RowsOf(plan), std::vector<int64_t>(all.begin() + segments, all.end()));
+    if (prefix > 0) EXPECT_EQ(plan.Segment(segments).set_keys, 100);
+    EXPECT_LE(plan.flops(), whole.flops());
+  }
+}
+
+// For all divisions into two blocks, and with an append of one row; some reach the bounds.
+TEST(MemoryPlanTest, BoundsHoldForAllAppends) {
+  const ModelConfig config = Config();
+  for (const auto& [rows, keys] : std::vector<std::pair<int64_t, int64_t>>{
+           {80, 64}, {1'030, 64}, {1'100, 64}, {1'700, 700}, {2'300, 1'200}}) {
+    const ContextShape shape = Shape(rows, keys);
+    int64_t most_keys = 0;
+    int64_t most_rows = 0;
+    const auto add = [&](const std::vector<int64_t>& starts) {
+      const MemoryPlan plan(config, shape, starts);
+      for (int64_t i = 0; i < plan.segments(); ++i) {
+        most_keys = std::max(most_keys, plan.Segment(i).keys());
+        most_rows = std::max(most_rows, plan.Segment(i).rows);
+      }
+    };
+    add({});
+    for (int64_t first = 1; first < rows; ++first) {
+      add({first});
+      if (first + 1 < rows) add({first, first + 1});
+    }
+    const MemoryPlan plan(config, shape);
+    EXPECT_EQ(plan.max_keys(), most_keys) << rows;
+    EXPECT_EQ(plan.max_segment_rows(), most_rows) << rows;
+  }
+}
+
+TEST(MemoryPlanDeathTest, BrokenRequirementsStopTheProcess) {
+  const ContextShape shape = Shape(200, 100);
+  EXPECT_DEATH(MemoryPlan(Config(), Shape(100, 100)), "fewer keys than rows");
+  EXPECT_DEATH(MemoryPlan(Config(), shape, {150, 140}), "append_starts are ascending");
+  EXPECT_DEATH(MemoryPlan(Config(), shape, {150}, 140), "the prefix is one of");
+  EXPECT_DEATH(MemoryPlan(Config(), shape, {90}, 90), "the prefix is reduced");
+  EXPECT_DEATH(MemoryPlan(Config(), Shape(200, 100, MemoryPolicy::kHeavy), {150}),
+               "the policy allows appended rows");
 }
 
 TEST(MemoryPlanTest, SegmentsAreAllRowsInTheirOrder) {
@@ -155,17 +244,44 @@ TEST(MemoryPlanTest, StoringCostsTheKeysThatAreRead) {
 }
 
 TEST(MemoryPlanTest, RandomRows) {
-  const std::vector<int32_t> order = MemoryRowOrder(5, 3'000);
-  EXPECT_EQ(std::set<int32_t>(order.begin(), order.end()).size(), 3'000u);
-  EXPECT_EQ(*std::min_element(order.begin(), order.end()), 0);
-  EXPECT_EQ(*std::max_element(order.begin(), order.end()), 2'999);
-  EXPECT_EQ(order, MemoryRowOrder(5, 3'000));
-  EXPECT_NE(order, MemoryRowOrder(6, 3'000));
-  const std::vector<int32_t> measuring = MemoryMeasuringRows(5, 3'000, 1'024);
+  const auto draw = [](uint64_t seed, const ContextShape& shape) {
+    return MemoryPlan(Config(), shape).DrawRows(seed);
+  };
+  const MemoryRows merged = draw(5, Shape(3'000, 100));
+  EXPECT_EQ(merged.order, MergedRows(3'000, {}));
+  EXPECT_NE(merged.order, draw(6, Shape(3'000, 100)).order);
+  EXPECT_TRUE(merged.measuring.empty());
+  EXPECT_TRUE(merged.measuring_index.empty());
+  const MemoryRows sampled = draw(5, Shape(3'000, 100, MemoryPolicy::kSample));
+  EXPECT_EQ(sampled.order, merged.order);
+  const std::vector<int32_t>& measuring = sampled.measuring;
   EXPECT_EQ(std::set<int32_t>(measuring.begin(), measuring.end()).size(), 1'024u);
-  EXPECT_NE(measuring, std::vector<int32_t>(order.end() - 1'024, order.end()));
-  EXPECT_EQ(MemoryMeasuringRows(5, 700, 700).size(), 700u);
-  EXPECT_TRUE(MemoryMeasuringRows(5, 700, 0).empty());
+  EXPECT_NE(measuring, std::vector<int32_t>(merged.order.end() - 1'024, merged.order.end()));
+  ASSERT_EQ(sampled.measuring_index.size(), 3'000u);
+  for (int32_t i = 0; i < 1'024; ++i) EXPECT_EQ(sampled.measuring_index[measuring[i]], i);
+  EXPECT_EQ(std::count(sampled.measuring_index.begin(), sampled.measuring_index.end(), -1), 1'976);
+  EXPECT_EQ(draw(5, Shape(700, 100, MemoryPolicy::kHeavy)).measuring.size(), 700u);
+}
+
+// The rows of a block are drawn from the seed and the number of its append alone.
+TEST(MemoryPlanTest, RandomRowsOfAppends) {
+  const std::vector<int64_t> starts = {1'100, 1'101, 2'500};
+  const MemoryPlan plan(Config(), Shape(3'000, 100), starts);
+  const MemoryRows rows = plan.DrawRows(5);
+  EXPECT_EQ(rows.order, MergedRows(3'000, starts));
+  for (const int64_t start : starts) {
+    const std::vector<int64_t> before(starts.begin(),
+                                      std::find(starts.begin(), starts.end(), start));
+    const std::vector<int32_t> earlier =
+        MemoryPlan(Config(), Shape(start, 100), before).DrawRows(5).order;
+    EXPECT_TRUE(std::equal(earlier.begin(), earlier.end(), rows.order.begin())) << start;
+    const MemoryPlan with_prefix(Config(), Shape(3'000, 100), starts, start);
+    const MemoryRows later = with_prefix.DrawRows(5);
+    EXPECT_EQ(later.order, std::vector<int32_t>(rows.order.begin() + start, rows.order.end()));
+    for (int64_t i = with_prefix.first_segment(); i < plan.segments(); ++i) {
+      EXPECT_EQ(later.Of(plan.Segment(i)), rows.Of(plan.Segment(i)));
+    }
+  }
 }
 
 TEST(MemoryPlanTest, StreamsAreDistinct) {

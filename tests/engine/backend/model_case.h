@@ -24,6 +24,7 @@ struct ModelCase {
   MemorySet memory = {};
   std::vector<int64_t> append_starts = {};
 
+  ContextShape Shape() const { return {.rows = context_rows, .memory = memory}; }
   FeatureMatrix XContext() const { return MakeFeatures(context_rows, features, seed); }
   FeatureMatrix XTarget() const { return MakeFeatures(query_rows, features, seed + 1); }
   std::vector<float> YContext() const { return MakeValues(context_rows, seed + 2); }

@@ -162,7 +162,7 @@ std::vector<size_t> Divide(const std::vector<Group>& cells, size_t count, Smalle
   for (size_t i = 0; i < left; ++i) ++centres[remainders[i].second];
   // The last remainder that gets a centre, and the next, relative to the largest share.
   const double largest = *std::max_element(share.begin(), share.end());
-  if (left > 0) {
+  if (left > 0 && left < remainders.size()) {
     gap.Add(largest, largest - (remainders[left].first - remainders[left - 1].first));
   }
   return centres;

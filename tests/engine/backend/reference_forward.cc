@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <numbers>
-#include <numeric>
 #include <utility>
 
-#include "engine/data/feature_rows.h"
 #include "tests/engine/backend/reference_row_encoder.h"
 
 namespace chorale::reference {
@@ -140,9 +137,7 @@ double LogDensity(const Mixture& mixture, double y) {
 
 KeyValues EncodeContext(const Model& model, const FeatureMatrix& x, const std::vector<float>& y,
                         const std::vector<int64_t>& append_starts) {
-  std::vector<int32_t> base(append_starts.empty() ? x.rows : append_starts.front());
-  std::iota(base.begin(), base.end(), 0);
-  Rows rows = EncodeRows(model, SelectRows(x, base), {y.begin(), y.begin() + std::ssize(base)}, x);
+  Rows rows = EncodeContextRows(model, x, y, append_starts);
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i] = ContextToken(model, std::move(rows[i]), y[i]);
   }

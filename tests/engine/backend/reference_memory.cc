@@ -44,16 +44,16 @@ Attended Attend(const Vector& q, const Keys& keys, int32_t hidden) {
 class ReducedEncoding {
  public:
   ReducedEncoding(const Model& model, const FeatureMatrix& x, const std::vector<float>& y,
-                  const MemorySet& memory, uint64_t seed)
+                  const MemorySet& memory, uint64_t seed, const std::vector<int64_t>& append_starts)
       : model_(model),
         config_(model.config),
         memory_(memory),
         seed_(seed),
         y_(y),
-        encodings_(EncodeRows(model, x, y, x)),
-        order_(x.rows),
+        encodings_(EncodeContextRows(model, x, y, append_starts)),
+        block_ends_(append_starts),
         sets_(config_.n_layers, std::vector<Keys>(config_.n_kv_heads)) {
-    kernels::DrawOrder(seed, 0, x.rows, order_.data());
+    block_ends_.push_back(x.rows);
     if (memory.policy == MemoryPolicy::kMerge) return;
     measuring_.resize(x.rows);
     kernels::DrawOrder(seed, 1, x.rows, measuring_.data());
@@ -61,11 +61,18 @@ class ReducedEncoding {
   }
 
   ReducedContext Run() {
-    const auto rows = static_cast<int64_t>(order_.size());
     const int64_t half = (memory_.rows + 1) / 2;
     const int64_t size = std::max<int64_t>(1'024, (half + 63) / 64 * 64);
-    for (int64_t first = 0; first < rows; first += size, ++segment_) {
-      RunSegment({order_.begin() + first, order_.begin() + std::min(first + size, rows)});
+    int64_t begin = 0;
+    for (size_t block = 0; block < block_ends_.size(); ++block) {
+      const int64_t rows = block_ends_[block] - begin;
+      std::vector<int32_t> order(rows);
+      kernels::DrawOrder(seed_, block == 0 ? 0 : 1 + block, rows, order.data());
+      for (int32_t& row : order) row += static_cast<int32_t>(begin);
+      for (int64_t first = 0; first < rows; first += size, ++segment_) {
+        RunSegment({order.begin() + first, order.begin() + std::min(first + size, rows)});
+      }
+      begin = block_ends_[block];
     }
     return {.kept = Result(), .smallest_gap = gap_.get()};
   }
@@ -157,7 +164,7 @@ class ReducedEncoding {
   const uint64_t seed_;
   const std::vector<float>& y_;
   const Rows encodings_;
-  std::vector<int32_t> order_;
+  std::vector<int64_t> block_ends_;
   std::vector<int32_t> measuring_;
   std::vector<std::vector<Keys>> sets_;  // [L][Hkv]
   int64_t segment_ = 0;
@@ -168,8 +175,8 @@ class ReducedEncoding {
 
 ReducedContext EncodeReducedContext(const Model& model, const FeatureMatrix& x,
                                     const std::vector<float>& y, const MemorySet& memory,
-                                    uint64_t seed) {
-  return ReducedEncoding(model, x, y, memory, seed).Run();
+                                    uint64_t seed, const std::vector<int64_t>& append_starts) {
+  return ReducedEncoding(model, x, y, memory, seed, append_starts).Run();
 }
 
 }  // namespace chorale::reference

@@ -26,7 +26,7 @@ struct ReducedContext {
 // REQUIRES: memory.rows < x.rows.
 ReducedContext EncodeReducedContext(const Model& model, const FeatureMatrix& x,
                                     const std::vector<float>& y, const MemorySet& memory,
-                                    uint64_t seed);
+                                    uint64_t seed, const std::vector<int64_t>& append_starts = {});
 
 }  // namespace chorale::reference
 

@@ -1,8 +1,12 @@
 #include "tests/engine/backend/reference_row_encoder.h"
 
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <utility>
 #include <variant>
+
+#include "engine/data/feature_rows.h"
 
 namespace chorale::reference {
 namespace {
@@ -165,6 +169,13 @@ Rows EncodeRows(const Model& model, const FeatureMatrix& context, const std::vec
     rows.push_back(EncodeMean(std::get<FeatureMeanWeights>(model.row_encoder), x, row));
   }
   return rows;
+}
+
+Rows EncodeContextRows(const Model& model, const FeatureMatrix& x, const std::vector<float>& y,
+                       const std::vector<int64_t>& append_starts) {
+  std::vector<int32_t> base(append_starts.empty() ? x.rows : append_starts.front());
+  std::iota(base.begin(), base.end(), 0);
+  return EncodeRows(model, SelectRows(x, base), {y.begin(), y.begin() + std::ssize(base)}, x);
 }
 
 }  // namespace chorale::reference

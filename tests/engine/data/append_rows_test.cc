@@ -221,7 +221,7 @@ TEST(AppendRowsTest, LimitsHoldForAllRows) {
   EXPECT_EQ(ErrorField(status), "rows");
   EXPECT_THAT(status.message(), HasSubstr("the limit is 150"));
   Dataset reduced = Base();
-  reduced.memory.rows = 64;
+  reduced.memory = {.rows = 64, .policy = MemoryPolicy::kSample};
   for (Column& column : reduced.features.columns) {
     column.numbers.resize(column.numbers.empty() ? 0 : 63);
     column.codes.resize(column.codes.empty() ? 0 : 63);

@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "rows.columns[\"y\"].numeric.values[0]", "finite number in each row"}),
     [](const auto& info) { return info.param.name; });
 
-TEST(ValidateDatasetTest, AppendsOfContextsWithAMemorySetAsLargeAsTheTable) {
+TEST(ValidateDatasetTest, AppendsOfContextsWithMemorySets) {
   Dataset dataset = ValidDataset();
   dataset.append_starts = {1, 2};
   dataset.memory.rows = 64;
@@ -174,9 +174,12 @@ TEST(ValidateDatasetTest, AppendsOfContextsWithAMemorySetAsLargeAsTheTable) {
   Age(dataset).numbers.resize(65);
   City(dataset).codes.resize(65);
   dataset.y.resize(65);
+  EXPECT_TRUE(ValidateDataset(dataset, Limits()).ok());
+  dataset.memory.policy = MemoryPolicy::kHeavy;
   const absl::Status status = ValidateDataset(dataset, Limits());
   EXPECT_EQ(ErrorField(status), "rows");
   EXPECT_THAT(status.message(), HasSubstr("cannot be appended"));
+  EXPECT_THAT(status.message(), HasSubstr("heavy"));
   dataset.append_starts.clear();
   EXPECT_TRUE(ValidateDataset(dataset, Limits()).ok());
 }

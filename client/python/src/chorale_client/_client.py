@@ -116,7 +116,8 @@ class Client(BlockingConnection):
                 context of `memory_rows` rows; predictions of most tables are less accurate. None:
                 all rows. This choice is part of the content.
             memory_policy: With `memory_rows`, how the keys are chosen: "merge", "sample" or
-                "heavy". Use "merge"; "heavy" is much worse than random rows of the table.
+                "heavy". Use "merge"; "heavy" is much worse than random rows of the table, and only
+                with "merge" can rows be appended.
             missing_targets: "reject", or "drop" to drop rows without a target value, with a
                 warning.
             validate_only: Whether to validate the table without registering it. The result

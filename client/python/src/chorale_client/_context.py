@@ -314,7 +314,8 @@ class BlockingContext(Description[ClientT]):
                 example because another client has appended rows. Call `refresh`.
             EtagMismatchError: The context has another etag.
             FailedPreconditionError: The server's device cannot append rows, or the context is
-                reduced to a memory set (`reason` APPEND_UNSUPPORTED).
+                reduced to a memory set with a policy other than "merge" (`reason`
+                APPEND_UNSUPPORTED).
             ExhaustedError: The disk is full, or a quota or a limit of memory is exceeded.
             UnimplementedError: The server is too old to append rows.
 

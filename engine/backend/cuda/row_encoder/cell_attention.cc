@@ -121,13 +121,14 @@ class CellFit : public RowEncoderFit {
         model_(model),
         context_(context),
         y_(y),
-        gpu_tasks_(CeilDiv(context.rows, kFitRows)),
-        summaries_(kernel::SummaryChunks(context.rows) * context.features * kernel::kSummarySize) {}
+        rows_(static_cast<int64_t>(y.size())),
+        gpu_tasks_(CeilDiv(rows_, kFitRows)),
+        summaries_(kernel::SummaryChunks(rows_) * context.features * kernel::kSummarySize) {}
 
   int64_t tasks() const override { return gpu_tasks_ + CeilDiv(context_.features, kFitColumns); }
 
   double task_flops() const override {
-    const auto cells = static_cast<double>(std::min(kFitRows, context_.rows) * context_.features);
+    const auto cells = static_cast<double>(std::min(kFitRows, rows_) * context_.features);
     const auto inputs = static_cast<double>(kernels::kCellFeatures + kernels::kNumberFeatures +
                                             2 * model_.width + 2 * model_.inducing_points);
     return cells * 2 * inputs * static_cast<double>(model_.width);
@@ -136,7 +137,7 @@ class CellFit : public RowEncoderFit {
   void RunTask(int64_t task) override {
     if (task < gpu_tasks_) {
       const int64_t first = task * kFitRows;
-      SummariseRows(first, std::min(first + kFitRows, context_.rows));
+      SummariseRows(first, std::min(first + kFitRows, rows_));
       return;
     }
     if (task == gpu_tasks_) launch_.device.Wait();
@@ -217,6 +218,7 @@ class CellFit : public RowEncoderFit {
   const CellModel& model_;
   const FeatureMatrix& context_;
   const absl::Span<const float> y_;
+  const int64_t rows_;  // to which the encoder is fitted
   const int64_t gpu_tasks_;
   std::vector<float> summaries_;  // [SummaryChunks(rows), F, kSummarySize]
   std::vector<float> points_;     // [computed columns, I, E]

@@ -26,10 +26,10 @@ class DeviceRowEncoder {
  public:
   virtual ~DeviceRowEncoder() = default;
 
-  // Returns a fit to a context. y [rows] is in the model's target units. `context` and `y` must
-  // outlive the fit. Unlike on the CPU, tasks run in their order, on the engine thread. Finish also
-  // requires that the device has no error. REQUIRES: launch.bytes >= memory_bytes(), here and in
-  // Encode.
+  // Returns a fit to the first rows of `context`, as many as y has elements: y [rows] is in the
+  // model's target units. `context` and `y` must outlive the fit. Unlike on the CPU, tasks run in
+  // their order, on the engine thread. Finish also requires that the device has no error. REQUIRES:
+  // launch.bytes >= memory_bytes(), here and in Encode.
   virtual std::unique_ptr<RowEncoderFit> NewFit(const FeatureMatrix& context,
                                                 absl::Span<const float> y,
                                                 const LaunchWorkspace& launch) const = 0;

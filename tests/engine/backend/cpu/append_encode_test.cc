@@ -263,6 +263,19 @@ TEST(EncodeBlocksTest, BlocksAfterThePrefix) {
   EXPECT_EQ(firsts(EncodeBlocks(9, {4, 5}, 5)), (Numbers{5, 4}));
 }
 
+TEST(EncodeBlocksTest, PrefixesEndAtAppendsAndAreReducedLikeTheContext) {
+  EXPECT_TRUE(CanBePrefix({.rows = 50}, {.rows = 60}, {50, 55}));
+  EXPECT_TRUE(CanBePrefix({.rows = 55}, {.rows = 60}, {50, 55}));
+  EXPECT_FALSE(CanBePrefix({.rows = 51}, {.rows = 60}, {50, 55}));
+  EXPECT_FALSE(CanBePrefix({.rows = 60}, {.rows = 60}, {50, 55}));
+  const MemorySet set = {.rows = 64};
+  EXPECT_TRUE(CanBePrefix({.rows = 65, .memory = set}, {.rows = 70, .memory = set}, {65}));
+  EXPECT_FALSE(CanBePrefix({.rows = 64, .memory = set}, {.rows = 70, .memory = set}, {64}));
+  EXPECT_TRUE(CanBePrefix({.rows = 50, .memory = set}, {.rows = 64, .memory = set}, {50}));
+  const MemorySet others = {.rows = 63};
+  EXPECT_FALSE(CanBePrefix({.rows = 65, .memory = others}, {.rows = 70, .memory = set}, {65}));
+}
+
 TEST(AppendEncodeDeathTest, BrokenRequirementsStopTheProcess) {
   BackendDriver driver = BackendDriver::Cpu(1);
   const ModelCase good = Appends();
@@ -281,10 +294,7 @@ TEST(AppendEncodeDeathTest, BrokenRequirementsStopTheProcess) {
   EXPECT_DEATH(driver.NewEncode(others.Encoding(model, prefix)), "the prefix is one of");
   const auto same_model = driver.AddModel(MakeTestModel(good.options));
   EXPECT_DEATH(driver.NewEncode(good.Encoding(same_model, prefix)), "of the same model");
-  ModelCase reduced = good;
-  reduced.memory = {.rows = 64};
-  EXPECT_DEATH(driver.NewEncode(reduced.Encoding(model)), "a reduced context");
-  reduced = good.Prefix(199);
+  ModelCase reduced = good.Prefix(199);
   reduced.memory = {.rows = 64};
   const Context set = driver.Encode(reduced.Encoding(model), 1'000);
   EXPECT_DEATH(driver.NewEncode(good.Encoding(model, set)), "the prefix is not reduced");

@@ -36,7 +36,7 @@ struct MemoryCase {
 };
 
 ModelCase Case(MemoryPolicy policy, const std::string& row_encoder, int64_t rows = 1'290,
-               int64_t keys = 67) {
+               int64_t keys = 67, const std::vector<int64_t>& append_starts = {}) {
   return {.options = {.row_encoder = row_encoder,
                       .d_model = 32,
                       .n_heads = 4,
@@ -47,7 +47,13 @@ ModelCase Case(MemoryPolicy policy, const std::string& row_encoder, int64_t rows
           .query_rows = 6,
           .paths = 3,
           .features = 4,
-          .memory = {.rows = keys, .policy = policy}};
+          .memory = {.rows = keys, .policy = policy},
+          .append_starts = append_starts};
+}
+
+ModelCase Appends(const std::string& row_encoder, int64_t rows,
+                  const std::vector<int64_t>& append_starts) {
+  return Case(MemoryPolicy::kMerge, row_encoder, rows, 67, append_starts);
 }
 
 // Many keys are near to each other, and rounding errors grow from layer to layer: a single layer,
@@ -61,7 +67,8 @@ ModelCase ManyKeys(int64_t rows, int64_t keys) {
 }
 
 // A whole segment and a part of one; also a last segment of a single row, sets that a segment does
-// not fill, and fewer keys than a cell has on average.
+// not fill, and fewer keys than a cell has on average. Appends of one row, of many, and of more
+// than a segment, also to rows that are not reduced alone.
 std::vector<MemoryCase> Cases() {
   return {{"MergeMean", Case(MemoryPolicy::kMerge, "feature_mean")},
           {"MergeCells", Case(MemoryPolicy::kMerge, "cell_attention")},
@@ -69,6 +76,12 @@ std::vector<MemoryCase> Cases() {
           {"MergeHalf", ManyKeys(1'700, 1'100)},
           {"MergeAllButOne", ManyKeys(1'101, 1'100)},
           {"MergeOneCell", Case(MemoryPolicy::kMerge, "feature_mean", 100, 64)},
+          {"AppendedRow", Appends("feature_mean", 131, {130})},
+          {"AppendedRows", Appends("cell_attention", 190, {110})},
+          {"Appends", Appends("cell_attention", 200, {100, 101, 160})},
+          {"AppendsToFewRows", Appends("feature_mean", 150, {40, 66, 67, 68})},
+          {"AppendedSegments", Appends("feature_mean", 1'200, {100})},
+          {"AppendsToSegments", Appends("cell_attention", 1'290, {1'030, 1'270})},
           {"HeavyMean", Case(MemoryPolicy::kHeavy, "feature_mean")},
           {"HeavyCells", Case(MemoryPolicy::kHeavy, "cell_attention")},
           {"HeavyAllButOne", Case(MemoryPolicy::kHeavy, "feature_mean", 1'101, 1'100)},
@@ -92,8 +105,8 @@ const Oracle& OracleOf(const MemoryCase& each) {
   const Model model = MakeTestModel(c.options);
   for (int i = 0; i < kSeeds && !(oracle.context.smallest_gap > kSufficientGap); ++i) {
     c.seed = each.model_case.seed + i;
-    oracle.context =
-        reference::EncodeReducedContext(model, c.XContext(), c.YContext(), c.memory, c.seed);
+    oracle.context = reference::EncodeReducedContext(model, c.XContext(), c.YContext(), c.memory,
+                                                     c.seed, c.append_starts);
   }
   return oracle;
 }
@@ -153,8 +166,9 @@ TEST_P(MemoryOracleTest, KeysValuesAndWeights) {
 
 TEST_P(MemoryOracleTest, DecodeDensityAndPrediction) {
   const reference::KeyValues& context = oracle_.context.kept;
+  const ModelCase base = case_.Base();
   const reference::Rows query_rows =
-      reference::EncodeRows(model_, case_.XContext(), case_.YContext(), case_.XTarget());
+      reference::EncodeRows(model_, base.XContext(), base.YContext(), case_.XTarget());
   BackendDriver driver = BackendDriver::Cpu(2);
   const LoadedCase loaded(case_, driver, 1'000);
   const std::vector<float> values = case_.Values();

@@ -10,15 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/backend/cuda/context_layout.h"
-#include "engine/backend/cuda/kernel_shape.h"
 #include "engine/backend/flop_model.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/layout/kv_cache.h"
-#include "kernels/cuda/layout/matrix.h"
-#include "kernels/cuda/runtime/runtime.h"
 #include "tests/engine/backend/backend_under_test.h"
 #include "tests/engine/backend/closeness.h"
+#include "tests/engine/backend/cuda/encoded_context.h"
 #include "tests/engine/backend/model_case.h"
 #include "tests/engine/backend/path_arrays.h"
 #include "tests/engine/backend/reference_forward.h"
@@ -48,104 +44,23 @@ std::vector<Form> Forms() {
   };
 }
 
-// K, V and log-weights of one head in one layer, as they are in memory.
-struct HeadKeys {
-  std::vector<std::vector<float>> k, v;  // [keys][Dh]
-  std::vector<float> log_weights;        // natural
-};
-
-// An encoded context in host memory.
-class Encoded {
- public:
-  Encoded(BackendDriver& driver, const ResidentContext& context)
-      : config_(context.model->config()),
-        shape_(config_, Properties()),
-        layout_(shape_, context.shape),
-        keys_(context.shape.keys()),
-        reduced_(context.shape.reduced()) {
-    const PoolRange host = {.offset = 0, .bytes = context.kv.bytes};
-    const auto save = driver.backend().NewContextCopy(context.kv, host, CopyDirection::kToHost);
-    driver.Run(save.get());
-    const char* const memory = driver.backend().HostContextMemory(host);
-    bytes_.assign(memory, memory + host.bytes);
-  }
-
-  const ModelConfig& config() const { return config_; }
-  const std::string& bytes() const { return bytes_; }
-
-  HeadKeys Head(int64_t layer, int64_t head) {
-    const cuda::LayerKeys of_layer = layout_.Layer(bytes_.data(), layer);
-    HeadKeys result;
-    for (int64_t key = 0; key < keys_; ++key) {
-      using namespace kernels::cuda;  // NOLINT(google-build-using-namespace)
-      const uint16_t* const block =
-          of_layer.kv +
-          ContextKeyBlockAt(0, head, key / kKeyBlockKeys, keys_, shape_.kv_heads, shape_.head_dim);
-      const auto in_block = static_cast<int>(key % kKeyBlockKeys);
-      std::vector<float> k, v;
-      for (int d = 0; d < static_cast<int>(config_.head_dim()); ++d) {
-        k.push_back(FromBf16(block[KeyBlockKeyAt(in_block, d, shape_.head_dim)]));
-        v.push_back(FromBf16(block[KeyBlockValueAt(in_block, d, shape_.head_dim)]));
-      }
-      result.k.push_back(k);
-      result.v.push_back(v);
-      if (!reduced_) continue;
-      result.log_weights.push_back(of_layer.log_weights[head * ContextWeights(keys_) + key] *
-                                   std::log(2.0f));
-    }
-    return result;
-  }
-
-  // All keys for the float64 model.
-  reference::KeyValues Reference() {
-    reference::KeyValues all;
-    for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
-      reference::Rows keys(keys_), values(keys_), log_weights(keys_);
-      for (int64_t head = 0; head < config_.n_kv_heads; ++head) {
-        const HeadKeys of_head = Head(layer, head);
-        for (int64_t key = 0; key < keys_; ++key) {
-          keys[key].insert(keys[key].end(), of_head.k[key].begin(), of_head.k[key].end());
-          values[key].insert(values[key].end(), of_head.v[key].begin(), of_head.v[key].end());
-          log_weights[key].push_back(of_head.log_weights[key]);
-        }
-      }
-      all.keys.push_back(keys);
-      all.values.push_back(values);
-      all.log_weights.push_back(log_weights);
-    }
-    return all;
-  }
-
- private:
-  static kernels::cuda::DeviceProperties Properties() {
-    kernels::cuda::DeviceProperties properties;
-    kernels::cuda::OpenDevice(&properties);
-    return properties;
-  }
-
-  const ModelConfig config_;
-  const cuda::KernelShape shape_;
-  const cuda::ContextLayout layout_;
-  const int64_t keys_;
-  const bool reduced_;
-  std::string bytes_;
-};
-
 class CudaMemorySetTest : public under_test::BackendTest {
  protected:
-  static ModelCase Case(const Form& form, int64_t rows, const MemorySet& memory) {
+  static ModelCase Case(const Form& form, int64_t rows, const MemorySet& memory,
+                        const std::vector<int64_t>& append_starts = {}) {
     return {.options = form.model,
             .context_rows = rows,
             .query_rows = 6,
             .paths = 3,
             .features = 4,
-            .memory = memory};
+            .memory = memory,
+            .append_starts = append_starts};
   }
   static std::string BytesOf(const ModelCase& c, int64_t steps_per_slice,
                              const under_test::Resources& resources = {}) {
     BackendDriver driver = under_test::NewDriver(resources);
     const LoadedCase loaded(c, driver, steps_per_slice);
-    return Encoded(driver, *loaded.context()).bytes();
+    return EncodedContext(driver, *loaded.context()).bytes();
   }
   static double Weight(const HeadKeys& keys) {
     double sum = 0;
@@ -193,8 +108,8 @@ TEST_F(CudaMemorySetTest, KeptKeysAreThoseOfRows) {
       BackendDriver driver = under_test::NewDriver();
       const LoadedCase whole(Case(form, 100, {}), driver);
       const LoadedCase reduced(Case(form, 100, {.rows = kept, .policy = policy}), driver);
-      Encoded rows(driver, *whole.context());
-      Encoded set(driver, *reduced.context());
+      EncodedContext rows(driver, *whole.context());
+      EncodedContext set(driver, *reduced.context());
       for (int64_t layer = 0; layer < rows.config().n_layers; ++layer) {
         for (int64_t head = 0; head < rows.config().n_kv_heads; ++head) {
           const HeadKeys of_rows = rows.Head(layer, head);
@@ -231,8 +146,8 @@ TEST_F(CudaMemorySetTest, MergingKeepsSums) {
     BackendDriver driver = under_test::NewDriver();
     const LoadedCase whole(Case(form, 200, {}), driver);
     const LoadedCase reduced(Case(form, 200, {.rows = 70}), driver);
-    Encoded rows(driver, *whole.context());
-    Encoded set(driver, *reduced.context());
+    EncodedContext rows(driver, *whole.context());
+    EncodedContext set(driver, *reduced.context());
     for (int64_t layer = 0; layer < rows.config().n_layers; ++layer) {
       for (int64_t head = 0; head < rows.config().n_kv_heads; ++head) {
         const HeadKeys of_set = set.Head(layer, head);
@@ -242,6 +157,44 @@ TEST_F(CudaMemorySetTest, MergingKeepsSums) {
         const std::vector<double> actual = Sums(of_set);
         ExpectClose("sums", absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), 1.0);
       }
+    }
+  }
+}
+
+// Also to rows that are not reduced alone. In layer 0, K and V of a row do not depend on other
+// rows, so that a whole context has them, too, if the row encoder needs no fit.
+TEST_F(CudaMemorySetTest, AppendedRowsJoinTheSet) {
+  for (const Form& form : Forms()) {
+    SCOPED_TRACE(form.name);
+    const bool fitted = form.model.row_encoder == "cell_attention";
+    const ModelCase c = Case(form, 70, {.rows = 17}, {fitted ? 30 : 10, 40, 41});
+    const Model model = MakeTestModel(c.options);
+    BackendDriver driver = under_test::NewDriver();
+    const LoadedCase reduced(c, driver, 1'000);
+    EncodedContext set(driver, *reduced.context());
+    for (int64_t layer = 0; layer < model.config.n_layers; ++layer) {
+      for (int64_t head = 0; head < model.config.n_kv_heads; ++head) {
+        EXPECT_NEAR(Weight(set.Head(layer, head)), 70, 1e-3);
+      }
+    }
+    if (!fitted) {
+      const LoadedCase whole(Case(form, 70, {}), driver, 1'000);
+      EncodedContext rows(driver, *whole.context());
+      for (int64_t head = 0; head < model.config.n_kv_heads; ++head) {
+        const std::vector<double> expected = Sums(rows.Head(0, head));
+        const std::vector<double> actual = Sums(set.Head(0, head));
+        ExpectClose("sums", absl::MakeConstSpan(actual), absl::MakeConstSpan(expected), 0.5);
+      }
+    }
+    const ModelCase base = c.Base();
+    const std::vector<reference::Mixture> expected = reference::Predict(
+        model, set.Reference(),
+        reference::EncodeRows(model, base.XContext(), base.YContext(), c.XTarget()));
+    const auto predict = reduced.Predict(0, c.query_rows);
+    driver.Run(predict.get());
+    for (int64_t t = 0; t < c.query_rows; ++t) {
+      ExpectMixtureClose("prediction", predict->mixture(t), expected[t],
+                         under_test::ToleratedErrors().mixture);
     }
   }
 }
@@ -257,7 +210,7 @@ TEST_F(CudaMemorySetTest, HeavyKeysAreMostlyThoseOfFloat64) {
             .kept;
     BackendDriver driver = under_test::NewDriver();
     const LoadedCase loaded(c, driver);
-    Encoded set(driver, *loaded.context());
+    EncodedContext set(driver, *loaded.context());
     const int64_t width = set.config().head_dim();
     for (int64_t layer = 0; layer < set.config().n_layers; ++layer) {
       for (int64_t head = 0; head < set.config().n_kv_heads; ++head) {
@@ -293,7 +246,7 @@ TEST_F(CudaMemorySetTest, LaterWorkAttendsToTheSet) {
           reference::EncodeRows(model, c.XContext(), c.YContext(), c.XTarget());
       BackendDriver driver = under_test::NewDriver();
       const LoadedCase loaded(c, driver, 1'000);
-      Encoded set(driver, *loaded.context());
+      EncodedContext set(driver, *loaded.context());
       const reference::KeyValues context = set.Reference();
       const std::vector<float> values = c.Values();
       const auto predict = loaded.Predict(0, c.query_rows);
@@ -347,7 +300,8 @@ TEST_F(CudaMemorySetTest, SlicesResourcesAndOtherWorkChangeNothing) {
   }
   driver.RunAll(all, 5);
   for (size_t i = 0; i < works.size(); ++i) {
-    EXPECT_TRUE(Encoded(driver, works[i]->TakeContext()).bytes() == BytesOf(cases[i], 1'000)) << i;
+    EXPECT_TRUE(EncodedContext(driver, works[i]->TakeContext()).bytes() == BytesOf(cases[i], 1'000))
+        << i;
   }
 }
 
