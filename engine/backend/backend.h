@@ -102,7 +102,7 @@ struct EncodeSpec {
 
   ContextShape shape() const { return {.rows = features.rows, .memory = memory}; }
   int64_t prefix_rows() const { return prefix == nullptr ? 0 : prefix->shape.rows; }
-  // y of the first block.
+  // y of the first block, to which the row encoder is fitted.
   absl::Span<const float> base_y() const {
     const absl::Span<const float> all = y;
     return append_starts.empty() ? all : all.subspan(0, append_starts.front());

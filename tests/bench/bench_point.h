@@ -18,7 +18,8 @@ struct BenchPoint {
   int64_t paths = 0;         // B
   int64_t context_rows = 0;  // Nctx
   MemorySet memory = {};
-  int64_t query_rows = 32;  // T
+  int64_t appended_rows = 0;  // by BenchSession::NewAppend
+  int64_t query_rows = 32;    // T
   int64_t d_model = 128;
   int64_t n_heads = 2;
   int64_t n_layers = 12;
@@ -30,6 +31,9 @@ struct BenchPoint {
   double floor_us = 0;
 
   ContextShape shape() const { return {.rows = context_rows, .memory = memory}; }
+  ContextShape appended_shape() const {
+    return {.rows = context_rows + appended_rows, .memory = memory};
+  }
 };
 
 // a to e; b_wide and c_wide, whose model is twice as wide; a_h32 to c_wide_h32, the same with heads

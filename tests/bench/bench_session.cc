@@ -55,6 +55,10 @@ SessionBytes BytesOf(const Backend& backend, const ModelConfig& config, const Be
                         .encode = backend.EncodeBytes(config, point.shape()),
                         .rows = backend.RowsBytes(config, point.query_rows),
                         .predict = backend.PredictBytes(config, point.query_rows)};
+  if (point.appended_rows > 0) {
+    bytes.append = backend.ContextBytes(config, point.appended_shape());
+    bytes.encode = std::max(bytes.encode, backend.EncodeBytes(config, point.appended_shape()));
+  }
   for (int64_t first = 0; first < point.paths; first += backend.tile_paths()) {
     const int64_t paths = std::min(backend.tile_paths(), point.paths - first);
     bytes.decode += backend.BufferBytes(config, point.query_rows, paths);
@@ -96,6 +100,19 @@ std::unique_ptr<EncodeWork> BenchSession::NewEncode() const {
                               .memory = point_.memory,
                               .seed = 4,
                               .kv = {0, bytes_.context},
+                              .workspace = {0, bytes_.encode}});
+}
+
+std::unique_ptr<EncodeWork> BenchSession::NewAppend() const {
+  const int64_t rows = point_.appended_shape().rows;
+  return backend_->NewEncode({.model = model_,
+                              .features = MakeFeatures(rows, kFeatures, 1),
+                              .y = MakeValues(rows, 2),
+                              .memory = point_.memory,
+                              .seed = 4,
+                              .append_starts = {point_.context_rows},
+                              .prefix = context_,
+                              .kv = {bytes_.context, bytes_.append},
                               .workspace = {0, bytes_.encode}});
 }
 

@@ -29,7 +29,8 @@ double Median(std::vector<double> values);  // of at least one
 // What a session takes of a backend's pools.
 struct SessionBytes {
   int64_t context = 0;  // of the context pool
-  int64_t encode = 0;   // of the encode pool, while the context is encoded
+  int64_t append = 0;   // and behind it the context with the appended rows, if there are any
+  int64_t encode = 0;   // of the encode pool, while one of these contexts is encoded
   int64_t rows = 0;     // of the buffer pool: the encoded query rows,
   int64_t decode = 0;   // and behind them all tiles, decoded
   int64_t density = 0;  // or in one pass,
@@ -55,6 +56,9 @@ class BenchSession {
 
   // A new encoding of the same context into the same range.
   std::unique_ptr<EncodeWork> NewEncode() const;
+  // An encoding of the context and its appended rows, with the context as prefix. REQUIRES:
+  // BenchPoint::appended_rows, and no memory set.
+  std::unique_ptr<EncodeWork> NewAppend() const;
   // All tiles of the request, in ranges of the buffer pool that follow the encoded query rows and
   // each other: works of one call are done before those of another begin.
   Works<DecodeWork> NewDecodes(uint64_t seed) const;

@@ -4,7 +4,9 @@
 //
 //   decode    microseconds per step: all tiles of B paths over T query rows in one Advance
 //   density   microseconds for the log-densities of B paths over T query rows, in one pass
-//   encode    microseconds to encode a context of Nctx rows; --model for another than the point's
+//   encode    microseconds to encode a context of Nctx rows, or --appended_rows that are appended
+//   to
+//             it while it is resident; --model for another than the point's
 //   memory    bytes on the device with pools of exactly the point's size, and by the formula
 //   products  microseconds of a layer without attention, and of its products by cuBLASLt, for the
 //             rows of the point's decode and for --product_rows (gemm_bench.h)
@@ -53,6 +55,10 @@ ABSL_FLAG(int64_t, query_rows, 0, "Instead of the point's T.");
 ABSL_FLAG(int64_t, memory_rows, 0,
           "Keys of a memory set; 0: one for each row. Needs --cpu_rows=0, since the CPU backend "
           "chooses other keys.");
+ABSL_FLAG(
+    int64_t, appended_rows, 0,
+    "Of --measure=encode, without --memory_rows: the rows to encode, with the keys of the context "
+    "copied; 0: all rows of the context.");
 ABSL_FLAG(std::string, memory_policy, "merge", "merge, heavy or sample.");
 ABSL_FLAG(std::string, model, "", "Folder of a model to use instead of the point's random one.");
 ABSL_FLAG(int, rounds, 5, "Rounds; 0: one for each line of standard input.");
@@ -89,6 +95,10 @@ BenchPoint PointFromFlags() {
   if (const int64_t query_rows = absl::GetFlag(FLAGS_query_rows); query_rows > 0)
     point->query_rows = query_rows;
   point->memory = MemorySetOf(absl::GetFlag(FLAGS_memory_rows), absl::GetFlag(FLAGS_memory_policy));
+  point->appended_rows = absl::GetFlag(FLAGS_appended_rows);
+  if (point->appended_rows > 0 && absl::GetFlag(FLAGS_measure) != "encode") {
+    Fail("--appended_rows needs --measure=encode");
+  }
   return *point;
 }
 
@@ -117,7 +127,7 @@ int64_t WeightsBytes(const Model& model) {
 std::unique_ptr<Backend> OpenGpu(const Model& model, const SessionBytes& bytes) {
   const int64_t works = std::max({bytes.decode, bytes.density, bytes.predict});
   absl::StatusOr<std::unique_ptr<Backend>> backend =
-      cuda::NewBackend({.memory = {.context_pool_bytes = bytes.context,
+      cuda::NewBackend({.memory = {.context_pool_bytes = bytes.context + bytes.append,
                                    .buffer_pool_bytes = bytes.rows + works,
                                    .encode_pool_bytes = bytes.encode,
                                    .weights_bytes = WeightsBytes(model),
@@ -168,7 +178,8 @@ class Subject {
 
   double RunOnce(const std::string& measure) {
     if (measure == "encode") {
-      const std::unique_ptr<EncodeWork> encode = session_->NewEncode();
+      const std::unique_ptr<EncodeWork> encode =
+          point_.appended_rows > 0 ? session_->NewAppend() : session_->NewEncode();
       return Microseconds([&] { session_->Run({encode.get()}); });
     }
     if (measure == "density") {
@@ -337,6 +348,7 @@ int Main() {
                 {"B", point.paths},
                 {"Nctx", point.context_rows},
                 {"memory_rows", point.memory.rows},
+                {"appended_rows", point.appended_rows},
                 {"T", point.query_rows},
                 {"D", model.config.d_model},
                 {"H", model.config.n_heads},

@@ -1,18 +1,22 @@
 #include "engine/backend/cpu/encode.h"
 
-#include <iterator>
 #include <utility>
 
-#include "absl/types/span.h"
 #include "base/require.h"
 #include "engine/backend/cpu/forward.h"
 #include "engine/backend/host/attention_kv.h"
+#include "kernels/ops/panel_layout.h"
 
 namespace chorale::cpu {
 namespace {
 
 // Rows per step of EncodeQueryRowsWork. A step is one task.
 constexpr int64_t kRowsPerStep = 256;
+
+// The rows whose keys and values a task copies. A multiple of the panel size, so that the keys of a
+// task begin with a panel.
+constexpr int64_t kCopiedRows = 1'024;
+static_assert(kCopiedRows % kernels::kPanel == 0);
 
 }  // namespace
 
@@ -25,24 +29,21 @@ EncodeWork::EncodeWork(EncodeSpec spec, float* pool, int threads, const float* p
       prefix_memory_(prefix),
       fit_(NewFit(*model_, spec_)),
       encoder_state_(spec_.prefix == nullptr ? nullptr : spec_.prefix->encoder_state),
-      schedule_(spec_, fit_.get(), threads) {
+      schedule_(spec_, {.fit_tasks = fit_ == nullptr ? 0 : fit_->tasks(),
+                        .fit_task_flops = fit_ == nullptr ? 0 : fit_->task_flops(),
+                        .copied_rows = kCopiedRows,
+                        .block_rows = ChunkRowsFor,
+                        .step_tasks = threads}) {
   RequireShape(spec_.features);
-  Require(!shape_.reduced(), "the context is not reduced");
-  Require(std::ssize(spec_.y) == shape_.rows, "y is [rows]");
+  RequireEncodeSpec(spec_);
   Require(spec_.kv.bytes >= layout_.bytes(), "the range holds the context");
-  if (spec_.prefix == nullptr) return;
-  Require(spec_.prefix->model == spec_.model, "the prefix is of the same model");
-  Require(!spec_.prefix->shape.reduced(), "the prefix is not reduced");
-  Require(prefix_memory_ != nullptr && encoder_state_ != nullptr, "the prefix is resident");
+  Require((spec_.prefix == nullptr) == (prefix_memory_ == nullptr), "the prefix is resident");
 }
 
-// To the rows before the first append.
 std::unique_ptr<RowEncoderFit> EncodeWork::NewFit(const PackedModel& model,
                                                   const EncodeSpec& spec) {
   if (spec.prefix != nullptr) return nullptr;
-  absl::Span<const float> y = spec.y;
-  if (!spec.append_starts.empty()) y = y.subspan(0, spec.append_starts.front());
-  return model.row_encoder().NewFit(spec.features, y);
+  return model.row_encoder().NewFit(spec.features, spec.base_y());
 }
 
 ResidentContext EncodeWork::TakeContext() {

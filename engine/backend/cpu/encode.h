@@ -8,8 +8,8 @@
 
 #include "engine/backend/backend.h"
 #include "engine/backend/cpu/context_layout.h"
-#include "engine/backend/cpu/encode_schedule.h"
 #include "engine/backend/cpu/work.h"
+#include "engine/backend/encode_schedule.h"
 #include "engine/backend/host/aligned_buffer.h"
 #include "engine/backend/layer_schedule.h"
 

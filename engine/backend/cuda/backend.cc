@@ -77,6 +77,7 @@ class Backend : public chorale::Backend {
   }
 
   bool memory_sets() const override { return true; }
+  bool appends() const override { return true; }
   int64_t ContextBytes(const ModelConfig& config, const ContextShape& context) const override {
     return ContextLayout(ShapeOf(config), context).bytes();
   }

@@ -1,5 +1,6 @@
 #include "engine/backend/cuda/context_layout.h"
 
+#include "base/require.h"
 #include "kernels/cuda/layout/kv_cache.h"
 
 namespace chorale::cuda {
@@ -16,10 +17,12 @@ ContextLayout::ContextLayout(const KernelShape& shape, const ContextShape& conte
 }
 
 kernels::cuda::Tile TileOf(const ContextKeys& context) {
+  Require(context.capacity >= context.keys, "a context is laid out for its keys");
   kernels::cuda::Tile tile;
   tile.context = context.kv;
   tile.context_log_weights = context.log_weights;
   tile.context_rows = static_cast<int32_t>(context.keys);
+  tile.context_capacity = static_cast<int32_t>(context.capacity);
   return tile;
 }
 

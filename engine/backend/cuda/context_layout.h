@@ -14,9 +14,10 @@ namespace chorale::cuda {
 
 // The keys to which tiles attend, in device memory, as Tile describes them.
 struct ContextKeys {
-  uint16_t* kv = nullptr;              // [layers] of K and V
+  uint16_t* kv = nullptr;              // [layers] of K and V of `capacity` keys
   const float* log_weights = nullptr;  // null: all weights are 1
   int64_t keys = 0;
+  int64_t capacity = 0;  // at least keys; more while further rows are still to be encoded
 };
 
 // The keys of one layer, in device memory.
@@ -35,7 +36,7 @@ class ContextLayout {
   // Of the context whose range begins at `memory`.
   ContextKeys Keys(char* memory) const {
     const LayerKeys all = Layer(memory, 0);
-    return {.kv = all.kv, .log_weights = all.log_weights, .keys = keys_};
+    return {.kv = all.kv, .log_weights = all.log_weights, .keys = keys_, .capacity = keys_};
   }
   LayerKeys Layer(char* memory, int64_t layer) const {
     LayerKeys of_layer = {.kv = kv_.At(memory) + layer * layer_elements_};

@@ -4,18 +4,26 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "engine/backend/backend.h"
-#include "engine/backend/cuda/encoder_fit.h"
+#include "engine/backend/cuda/context_layout.h"
 #include "engine/backend/cuda/launchable.h"
 #include "engine/backend/cuda/model.h"
+#include "engine/backend/cuda/row_encoder/row_encoder.h"
 #include "engine/backend/cuda/rows_workspace.h"
+#include "engine/backend/cuda/tile_set.h"
+#include "engine/backend/encode_schedule.h"
 #include "engine/backend/layer_schedule.h"
 
 namespace chorale::cuda {
 
-// The last phase is PreAttention of layer L - 1, because nothing reads the output of a context row.
+// Encodes a context that is not reduced, stage by stage (EncodeSchedule). The last phase of a block
+// is PreAttention of layer L - 1, because nothing reads the output of a context row.
+//
+// Tiles begin at multiples of 64 rows of the table, so that a row has the same place in its tile,
+// whichever rows were encoded before it. The first tile of a block may have rows of earlier blocks,
+// whose keys stay (Tile::encode_first). x, q and the tiles of the current block are at the
+// beginning of the workspace, which has room for those of all rows.
 //
 // Thread contract: engine thread only.
 class EncodeWork : public chorale::EncodeWork, public Launchable {
@@ -24,29 +32,35 @@ class EncodeWork : public chorale::EncodeWork, public Launchable {
   EncodeWork(EncodeSpec spec, Device& device);
 
   bool done() const override { return schedule_.done(); }
-  double next_step_flops() const override { return current_schedule().next_step_flops(); }
-  int64_t steps_at_this_cost() const override { return current_schedule().steps_at_this_cost(); }
+  double next_step_flops() const override { return schedule_.next_step_flops(); }
+  double next_flops(int64_t steps) const override { return schedule_.next_flops(steps); }
+  int64_t steps_at_this_cost() const override { return schedule_.steps_at_this_cost(); }
   ResidentContext TakeContext() override;
   void Run(int64_t max_steps, const LaunchWorkspace& launch) override;
 
  private:
-  const LayerSchedule& current_schedule() const {
-    return fit_.done() ? schedule_ : fit_.schedule();
-  }
-  void Embed(const TileSet& set, RowRange tiles, const LaunchWorkspace& launch);
+  static std::unique_ptr<RowEncoderFit> NewFit(const DeviceModel& model, const EncodeSpec& spec,
+                                               Device& device);
 
-  const std::shared_ptr<const BackendModel> owner_;
+  void RunStep(const LaunchWorkspace& launch);
+  void EndStage(Device& device);
+  void CopyRowsOfPrefix(RowRange rows, Device& device);
+  void EncodeRowsOfBlock(RowRange rows, const LaunchWorkspace& launch);
+  void Embed(RowRange rows, const TileSet& set, const LaunchWorkspace& launch);
+
+  // The keys to which the rows of the current block attend.
+  int64_t KeysOfBlock() const { return schedule_.rows().first + schedule_.rows().rows; }
+
+  EncodeSpec spec_;  // its features and y are emptied after layer 0 of the last block
   const DeviceModel& model_;
-  const PoolRange range_;
-  const ContextShape context_shape_;
-  const int64_t rows_;
-
-  FeatureMatrix features_;  // emptied after phase 0
-  std::vector<float> y_;    // emptied after phase 0
-  EncoderFit fit_;
-  LayerSchedule schedule_;  // of the layers, in tiles
-  const RowsWorkspaceLayout layout_;
-  const TileSet set_;
+  const ContextShape shape_;
+  const ContextLayout layout_;
+  char* const memory_;                  // of the context
+  std::unique_ptr<RowEncoderFit> fit_;  // until it is finished; null with a prefix
+  std::shared_ptr<const RowEncoderState> encoder_state_;
+  EncodeSchedule schedule_;
+  const RowsWorkspaceLayout workspace_;
+  TileSet set_;  // of the current block
 };
 
 }  // namespace chorale::cuda

@@ -35,14 +35,17 @@ std::vector<Tile> TilesOfRows(int64_t rows, const ContextKeys& context) {
   return tiles;
 }
 
-std::vector<Tile> TilesOfContextRows(int64_t rows, const ContextKeys& context, int64_t first) {
-  std::vector<Tile> tiles = TilesOfRows(rows, context);
+std::vector<Tile> TilesOfContextRows(RowRange rows, const ContextKeys& context) {
+  const int64_t before = rows.first % kTileRows;
+  const int64_t in_tiles = before + rows.rows;
+  std::vector<Tile> tiles = TilesOfRows(in_tiles, context);
   for (size_t i = 0; i < tiles.size(); ++i) {
     const int64_t row = static_cast<int64_t>(i) * kTileRows;
     tiles[i].groups = kernels::cuda::kTileGroups;  // all groups, to fill the last key block
-    tiles[i].first_row = static_cast<int32_t>(first + row);
-    tiles[i].encode_rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, rows - row));
+    tiles[i].first_row = static_cast<int32_t>(rows.first - before + row);
+    tiles[i].encode_rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, in_tiles - row));
   }
+  tiles.front().encode_first = static_cast<int32_t>(before);
   return tiles;
 }
 

@@ -28,10 +28,9 @@ int64_t EncodeChunkTiles(const DeviceModel& model, const Device& device);
 
 // Returns the tiles of rows that do not belong to paths, and do not attend to each other.
 std::vector<kernels::cuda::Tile> TilesOfRows(int64_t rows, const ContextKeys& context);
-// Returns the tiles of rows that are rows of `context`, which is being encoded, from row `first`
-// on, a multiple of 64.
-std::vector<kernels::cuda::Tile> TilesOfContextRows(int64_t rows, const ContextKeys& context,
-                                                    int64_t first);
+// Returns the tiles that encode these rows of `context`, of which it has the K and V of all earlier
+// rows. Tiles begin at multiples of 64: the first one also has the rows before `rows.first`.
+std::vector<kernels::cuda::Tile> TilesOfContextRows(RowRange rows, const ContextKeys& context);
 
 // Consecutive rows of a context: rows [first, first + y.size()) of `features`.
 struct ContextRows {

@@ -101,8 +101,10 @@ void MemoryWorkspace::BeginSegment(const MemorySegment& segment) {
   keys_.kv = layout_.kv.At(memory_);
   keys_.log_weights = layout_.log_weights.At(memory_);
   const std::vector<Tile> tiles = TilesOfContextRows(
-      segment.rows, {.kv = keys_.kv, .log_weights = keys_.log_weights, .keys = keys_.places()},
-      keys_.first_row());
+      {.first = keys_.first_row(), .rows = segment.rows}, {.kv = keys_.kv,
+                                                           .log_weights = keys_.log_weights,
+                                                           .keys = keys_.places(),
+                                                           .capacity = keys_.places()});
   segment_rows_ =
       layout_.segment.Set(layout_.segment_rows.At(memory_), keys_.places(), /*weighted=*/true);
   segment_rows_.one_layer = true;

@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const int first = split_idx * split_key_blocks;
   const int end = single ? key_blocks : min(key_blocks, first + split_key_blocks);
   ContextStream<kHeadDim, S::kStages, kThreads> context(
-      uploaded.context +
-          ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, rows, p.shape.kv_heads, kHeadDim),
+      uploaded.context + ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0,
+                                           uploaded.context_capacity, p.shape.kv_heads, kHeadDim),
       first, end);
   const bool being_encoded = uploaded.first_row >= 0;
   if (!being_encoded) context.Begin();

@@ -90,8 +90,9 @@ class AttentionProducer {
     return static_cast<int>(blockIdx.y) / (p_.shape.heads / p_.shape.kv_heads);
   }
   __device__ __forceinline__ const uint16_t* KeysOf(const RowsTask& task) const {
-    return task.context + ContextKeyBlockAt(p_.layer, KvHead(), /*key_block=*/0, task.context_rows,
-                                            p_.shape.kv_heads, p_.shape.head_dim);
+    return task.context + ContextKeyBlockAt(p_.layer, KvHead(), /*key_block=*/0,
+                                            task.context_capacity, p_.shape.kv_heads,
+                                            p_.shape.head_dim);
   }
 
   __device__ __forceinline__ void FillKeys() {

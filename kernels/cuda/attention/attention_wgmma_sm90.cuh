@@ -50,6 +50,7 @@ struct RowsTask {
   int tile = -1;  // -1: nothing
   const uint16_t* context = nullptr;
   int context_rows = 0;
+  int context_capacity = 0;
 
   RowsTask() = default;
   __device__ __forceinline__ RowsTask(const AttentionParams& p, int index, const Tile& uploaded) {
@@ -57,6 +58,7 @@ struct RowsTask {
     tile = index;
     context = uploaded.context;
     context_rows = uploaded.context_rows;
+    context_capacity = uploaded.context_capacity;
   }
 
   __device__ __forceinline__ int key_blocks() const {

@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(EncodeShape<kHeadDim>::kThreads, 1)
     const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
     const uint16_t* const head =
         tile.context + ContextKeyBlockAt(p.layer, task.KvHead(p.shape), /*key_block=*/0,
-                                         tile.context_rows, p.shape.kv_heads, kHeadDim);
+                                         tile.context_capacity, p.shape.kv_heads, kHeadDim);
     RingFiller<EncodeRing<kHeadDim>> filler(ring);
     FillRing(filler, head, key_blocks);
     if (vote.Result()) FillRing(filler, head, key_blocks);

@@ -27,7 +27,7 @@ class KeyLogWeights {
   __device__ __forceinline__ KeyLogWeights(const Tile& tile, int layer, int kv_head, int kv_heads,
                                            int first, int keys)
       : end_(tile.context_log_weights +
-             ContextWeightsAt(layer, kv_head, tile.context_rows, kv_heads) + first + keys) {}
+             ContextWeightsAt(layer, kv_head, tile.context_capacity, kv_heads) + first + keys) {}
   // Of all keys of the head.
   __device__ __forceinline__ KeyLogWeights(const Tile& tile, int layer, int kv_head, int kv_heads)
       : KeyLogWeights(tile, layer, kv_head, kv_heads, /*first=*/0, tile.context_rows) {}

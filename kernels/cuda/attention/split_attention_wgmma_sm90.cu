@@ -28,7 +28,8 @@ namespace {
 // Sizes of a block.
 template <int kHeadDim>
 struct SplitShape {
-  // A split of a context of up to 8,192 rows fits into the ring.
+  // A split of a context of up to 8,192 rows, with heads of 64 elements of up to 4,096, fits into
+  // the ring.
   using Ring = KeyRing<kHeadDim, /*kStageKeyBlocks=*/2, kHeadDim == 64 ? 2 : 4>;
   static constexpr int kBuffersBytes = BufferStream<kHeadDim>::kBytes;
   static constexpr int kSharedBytes = Ring::kBytes > kBuffersBytes ? Ring::kBytes : kBuffersBytes;
@@ -143,10 +144,11 @@ __device__ __forceinline__ bool AttendToContext(const AttentionParams& p, const 
   const int end = min(key_blocks, first + split_key_blocks);
   const int split_rows = min(rows, end * kKeyBlockKeys) - first * kKeyBlockKeys;
   if (threadIdx.x == 0) ring.Init(/*consumer_warpgroups=*/1);
-  SplitKeys<Ring> keys(ring,
-                       uploaded.context + ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0, rows,
-                                                            p.shape.kv_heads, kHeadDim),
-                       first, end, key_blocks);
+  SplitKeys<Ring> keys(
+      ring,
+      uploaded.context + ContextKeyBlockAt(p.layer, kv_head, /*key_block=*/0,
+                                           uploaded.context_capacity, p.shape.kv_heads, kHeadDim),
+      first, end, key_blocks);
   const bool being_encoded = uploaded.first_row >= 0;
   if (!being_encoded) keys.Begin();
   GridDepWait();

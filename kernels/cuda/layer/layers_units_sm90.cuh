@@ -124,7 +124,7 @@ class UnitFiller {
   }
   __device__ __forceinline__ void FillKeys(const Tile& tile, int layer) {
     const auto* head = reinterpret_cast<const char*>(
-        tile.context + ContextKeyBlockAt(layer, warpgroup_, /*key_block=*/0, tile.context_rows,
+        tile.context + ContextKeyBlockAt(layer, warpgroup_, /*key_block=*/0, tile.context_capacity,
                                          kConsumerWarpgroups, kLayersHeadDim));
     const int key_blocks = static_cast<int>(ContextKeyBlocks(tile.context_rows));
     if (key_blocks == 0) return;

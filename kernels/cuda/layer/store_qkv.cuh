@@ -37,10 +37,11 @@ __device__ __forceinline__ void StoreKvToBuffer(const Tile& tile, const ModelSha
 __device__ __forceinline__ void StoreKvToContext(const Tile& tile, const ModelShape& shape,
                                                  int kv_layer, int row, int kv_head, int d,
                                                  KvPart part, Words4 words) {
+  if (row < tile.encode_first) return;
   if (row >= tile.encode_rows) words = {};  // pads the last key block
   uint16_t* key_block =
       tile.context + ContextKeyBlockAt(kv_layer, kv_head, tile.first_row / kKeyBlockKeys,
-                                       tile.context_rows, shape.kv_heads, shape.head_dim);
+                                       tile.context_capacity, shape.kv_heads, shape.head_dim);
   if (part == KvPart::kKey) {
     StoreAs<Words4>(key_block + KeyBlockKeyAt(row, d, shape.head_dim), words);
     return;

@@ -177,6 +177,7 @@ __global__ void __launch_bounds__(kThreads)
   Tile context;
   context.context_log_weights = p.keys.log_weights;
   context.context_rows = places;
+  context.context_capacity = places;
   KeyLogWeights log_weights(context, /*layer=*/0, kv_head, p.shape.kv_heads);
   MeasuringRows<kHeadDim> rows(p, head, kv_head, first_row);
 #pragma unroll 1

@@ -60,6 +60,7 @@ ErrorCode Synchronize(Stream stream);
 // Asynchronous, in stream order. Pageable host memory is read before the call returns.
 ErrorCode CopyToDevice(void* to, const void* from, int64_t bytes, Stream stream);
 ErrorCode CopyToHost(void* to, const void* from, int64_t bytes, Stream stream);
+ErrorCode CopyOnDevice(void* to, const void* from, int64_t bytes, Stream stream);
 ErrorCode ClearDevice(void* memory, int64_t bytes, Stream stream);
 
 // A recorded sequence of launches with their parameters, to be run repeatedly.

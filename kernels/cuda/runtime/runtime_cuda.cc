@@ -72,6 +72,9 @@ ErrorCode CopyToDevice(void* to, const void* from, int64_t bytes, Stream stream)
 ErrorCode CopyToHost(void* to, const void* from, int64_t bytes, Stream stream) {
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream);
 }
+ErrorCode CopyOnDevice(void* to, const void* from, int64_t bytes, Stream stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
 ErrorCode ClearDevice(void* memory, int64_t bytes, Stream stream) {
   return cudaMemsetAsync(memory, 0, bytes, stream);
 }

@@ -19,6 +19,27 @@ namespace chorale::kernels::cuda {
 // Of a block that calls these functions.
 inline constexpr int kStoreKvThreads = 256;
 
+// The bits of a word with elements of V of keys `key` and key + 1 that belong to keys before
+// Tile::encode_first: they stay as they are.
+__device__ __forceinline__ uint32_t BitsThatStay(const Tile& tile, int key) {
+  return key + 1 < tile.encode_first ? ~0u : key < tile.encode_first ? 0xffffu : 0u;
+}
+// Stores elements of V of several keys, of which `first_key` is the first: key_of_word(i) and the
+// key after it are in word i. No other thread stores to these 16 bytes.
+template <typename KeyOfWord>
+__device__ __forceinline__ void StoreValues(const Tile& tile, int first_key, KeyOfWord key_of_word,
+                                            Words4 words, uint16_t* to) {
+  if (first_key < tile.encode_first) {
+    const Words4 old = LoadCg<Words4>(to);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t stay = BitsThatStay(tile, key_of_word(i));
+      words.w[i] = (old.w[i] & stay) | (words.w[i] & ~stay);
+    }
+  }
+  StoreAs<Words4>(to, words);
+}
+
 // Stores 16 columns of V of the four keys that a lane of the attention kernels reads together
 // (KeyBlockValueAt): 16 bytes for each two columns, 8 apart.
 __device__ __forceinline__ void StoreNarrowValues(const Tile& tile, const StoreKvParams& p,
@@ -50,7 +71,9 @@ __device__ __forceinline__ void StoreNarrowValues(const Tile& tile, const StoreK
       words.w[2 * half] = of_key[0] | of_key[1] << 16;
       words.w[2 * half + 1] = of_key[2] | of_key[3] << 16;
     }
-    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key, d + column, p.shape.head_dim), words);
+    const auto key_of_word = [first_key](int word) { return first_key + word % 2 * 8; };
+    StoreValues(tile, first_key, key_of_word, words,
+                key_block + KeyBlockValueAt(first_key, d + column, p.shape.head_dim));
   }
 }
 
@@ -92,6 +115,7 @@ __device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16
 #pragma unroll
   for (int i = 0; i < kPieces; ++i) {
     const int at = (i * kStoreKvThreads + ThreadIndex()) * 8;
+    if (at / kHeadDim < tile.encode_first) continue;
     StoreAs<Words4>(key_block + KeyBlockKeyAt(at / kHeadDim, at % kHeadDim, kHeadDim), k[i]);
   }
 #pragma unroll
@@ -107,8 +131,11 @@ __device__ __forceinline__ void StoreSwizzledHead(const Tile& tile, const uint16
       first.w[word] = (a & 0xffffu) | b << 16;
       second.w[word] = a >> 16 | (b & 0xffff0000u);
     }
-    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key(at), column(at), kHeadDim), first);
-    StoreAs<Words4>(key_block + KeyBlockValueAt(first_key(at), column(at) + 1, kHeadDim), second);
+    const auto key_of_word = [key = first_key(at)](int word) { return key + 2 * word; };
+    StoreValues(tile, first_key(at), key_of_word, first,
+                key_block + KeyBlockValueAt(first_key(at), column(at), kHeadDim));
+    StoreValues(tile, first_key(at), key_of_word, second,
+                key_block + KeyBlockValueAt(first_key(at), column(at) + 1, kHeadDim));
   }
 }
 
@@ -120,6 +147,7 @@ __device__ __forceinline__ void StoreNarrowHead(const Tile& tile, const StoreKvP
 #pragma unroll 1
   for (int i = ThreadIndex(); i < kTileRows * pieces; i += kStoreKvThreads) {
     const int row = i / pieces;
+    if (row < tile.encode_first) continue;
     const int d = i % pieces * 8;
     Words4 k = {};
     if (row < tile.encode_rows) k = LoadCg<Words4>(keys + row * row_stride + d);

@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(kStoreKvThreads)
   if (!to_context) return StoreTokens(tile, p, keys, values, row_stride, kv_head);
   uint16_t* const key_block =
       tile.context + ContextKeyBlockAt(p.kv_layer, kv_head, tile.first_row / kKeyBlockKeys,
-                                       tile.context_rows, p.shape.kv_heads, p.shape.head_dim);
+                                       tile.context_capacity, p.shape.kv_heads, p.shape.head_dim);
   switch (p.shape.head_dim) {
     case 32:
       return StoreSwizzledHead<32>(tile, keys, values, row_stride, key_block);

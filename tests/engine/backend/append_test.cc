@@ -24,6 +24,7 @@ using Context = std::shared_ptr<const ResidentContext>;
 struct AppendCase {
   std::string name;
   ModelCase model_case;
+  under_test::Size size = under_test::Size::kSmall;
 };
 
 // Appends of one row, of 16, and of more than a block of keys, from and to all parts of a panel.
@@ -36,7 +37,8 @@ std::vector<AppendCase> Cases() {
            {.options = grouped,
             .context_rows = 388,
             .query_rows = 5,
-            .append_starts = {150, 151, 167, 176, 192}}},
+            .append_starts = {150, 151, 167, 176, 192}},
+           under_test::Size::kLarge},
           {"Cells",
            {.options = cells, .context_rows = 120, .query_rows = 5, .append_starts = {70, 71, 87}}},
           {"OneLayer",
@@ -63,6 +65,9 @@ class AppendTest : public under_test::BackendTest, public testing::WithParamInte
  protected:
   void SetUp() override {
     BackendTest::SetUp();
+    if (!IsSkipped() && under_test::TooLargeForDevice(GetParam().size)) {
+      GTEST_SKIP() << "too large for the emulator";
+    }
     // A backend has appended rows of reduced contexts even if not of others.
     const bool reduced = Case().Shape().reduced();
     if (!IsSkipped() && !reduced && !NewDriver().backend().appends()) {
@@ -106,7 +111,7 @@ class AppendTest : public under_test::BackendTest, public testing::WithParamInte
   }
 
   static std::vector<Resources> AllResources() {
-    std::vector<Resources> all = under_test::OtherResources();
+    std::vector<Resources> all = under_test::OtherResources(Case().options.row_encoder);
     all.push_back({});
     return all;
   }

@@ -30,8 +30,8 @@ struct Resources {
 };
 BackendDriver NewDriver(const Resources& resources = {});
 
-// Other resources than the default to try.
-std::vector<Resources> OtherResources();
+// Other resources than the default to try, with models that have this row encoder.
+std::vector<Resources> OtherResources(const std::string& row_encoder = "feature_mean");
 
 // The machine code to test: one name for each instruction set that the CPU backend can use here.
 std::vector<std::string> InstructionSets();

@@ -32,15 +32,16 @@ inline std::vector<float> RandomLogWeights(int64_t n, uint32_t seed, float large
   return log_weights;
 }
 
-// [Hkv][keys] as Tile::context_log_weights has them, in one of some layers. Everything else is NaN.
+// [Hkv][keys] as Tile::context_log_weights has them in a context of so many rows, in one of some
+// layers. Everything else is NaN.
 inline std::vector<float> PackLogWeights(const std::vector<float>& log_weights, int kv_heads,
-                                         int layer, int layers) {
+                                         int64_t capacity, int layer, int layers) {
   const auto keys = static_cast<int64_t>(log_weights.size()) / kv_heads;
-  std::vector<float> packed(layers * kv_heads * ContextWeights(keys),
+  std::vector<float> packed(layers * kv_heads * ContextWeights(capacity),
                             std::numeric_limits<float>::quiet_NaN());
   for (int head = 0; head < kv_heads; ++head) {
     std::copy_n(log_weights.begin() + head * keys, keys,
-                packed.begin() + ContextWeightsAt(layer, head, keys, kv_heads));
+                packed.begin() + ContextWeightsAt(layer, head, capacity, kv_heads));
   }
   return packed;
 }

@@ -14,6 +14,7 @@
 #include "kernels/cuda/layout/tile.h"
 #include "kernels/cuda/layout/weight_tiles.h"
 #include "tests/kernels/cuda/attention_inputs.h"
+#include "tests/kernels/cuda/device_tiles.h"
 #include "tests/kernels/simd_targets.h"
 
 namespace chorale::kernels::cuda {
@@ -25,18 +26,24 @@ Matrix RandomMatrix(int64_t out, int64_t in, uint32_t seed) {
   return {RandomTensor(out * in, seed, kDeviation), out, in};
 }
 
-// Keys and values beyond the context's rows are zeros, as the layer kernel stores them.
-std::vector<uint16_t> RandomContext(const SmallModel& model, int rows, uint32_t seed) {
-  const int64_t layer_size = ContextLayerSize(rows, model.shape.kv_heads, model.shape.head_dim);
+// Keys and values that pad the last key block are zeros, as the layer kernel stores them. Key
+// blocks behind it are NaN.
+std::vector<uint16_t> RandomContext(const SmallModel& model, const SmallTile& tile, uint32_t seed) {
+  const int rows = tile.context_rows;
+  const int64_t layer_size =
+      ContextLayerSize(tile.Capacity(), model.shape.kv_heads, model.shape.head_dim);
   std::vector<uint16_t> context;
   const int64_t blocks = ContextKeyBlocks(rows);
-  const int64_t head_size = blocks * KeyBlockSize(model.shape.head_dim);
+  const int64_t block_size = KeyBlockSize(model.shape.head_dim);
+  const int64_t head_size = ContextKeyBlocks(tile.Capacity()) * block_size;
   for (float x : RandomTensor(model.layers * layer_size, seed, model.deviation)) {
     const int64_t head = static_cast<int64_t>(context.size()) / head_size % model.shape.kv_heads;
     context.push_back(ToBf16(head == 0 ? x * model.first_head : x));
   }
   for (int64_t head = 0; head < int64_t{model.layers} * model.shape.kv_heads; ++head) {
-    uint16_t* last = context.data() + (head + 1) * head_size - KeyBlockSize(model.shape.head_dim);
+    uint16_t* const first = context.data() + head * head_size;
+    std::fill(first + blocks * block_size, first + head_size, kNanBf16);
+    uint16_t* const last = first + (blocks - 1) * block_size;
     for (int64_t key = rows - (blocks - 1) * kKeyBlockKeys; key < kKeyBlockKeys; ++key) {
       for (int d = 0; d < model.shape.head_dim; ++d) {
         last[KeyBlockKeyAt(static_cast<int>(key), d, model.shape.head_dim)] = 0;
@@ -61,9 +68,9 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
   for (const SmallTile& tile : tiles) {
     num_splits_ =
         std::max(num_splits_, static_cast<int>(KvSplits(tile.context_rows, model.query_rows)));
-    contexts_.emplace_back(RandomContext(model, tile.context_rows, seed++));
+    contexts_.emplace_back(RandomContext(model, tile, seed++));
     log_weights_.emplace_back(
-        RandomLogWeights(model.layers * shape.kv_heads * ContextWeights(tile.context_rows),
+        RandomLogWeights(model.layers * shape.kv_heads * ContextWeights(tile.Capacity()),
                          7000 + seed, std::max(tile.largest_log_weight, 0.0f)));
     std::vector<int32_t> order;
     std::mt19937 engine(seed++);
@@ -146,6 +153,7 @@ Tile SmallDecode::TileOf(int index) const {
           .context_log_weights =
               shapes_[index].largest_log_weight < 0 ? nullptr : log_weights_[index].data(),
           .context_rows = shapes_[index].context_rows,
+          .context_capacity = shapes_[index].Capacity(),
           .groups = static_cast<int32_t>(CeilDiv(shapes_[index].paths, kGroupPaths))};
 }
 
@@ -178,7 +186,7 @@ void SmallDecode::Upload() {
     tiles.push_back(tile);
     paths.push_back(PathTileOf(i));
   }
-  tiles_ = DeviceArray<Tile>(tiles);
+  tiles_ = DeviceTiles(tiles);
   paths_ = DeviceArray<PathTile>(paths);
   x_ = DeviceArray<float>(int64_t{launch_tiles()} * kTileRows * model_.shape.width);
 }
@@ -206,7 +214,7 @@ void SmallDecode::UploadWholePaths(int path_positions, int first_path) {
       paths.push_back(path);
     }
   }
-  tiles_ = DeviceArray<Tile>(tiles);
+  tiles_ = DeviceTiles(tiles);
   paths_ = DeviceArray<PathTile>(paths);
   x_ = DeviceArray<float>(int64_t{launch_tiles()} * kTileRows * model_.shape.width);
 }

@@ -2,6 +2,7 @@
 #ifndef CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
 #define CHORALE_TESTS_KERNELS_CUDA_SMALL_DECODE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -19,12 +20,15 @@ namespace chorale::kernels::cuda {
 
 struct SmallTile {
   int context_rows = 150;
+  int context_capacity = 0;  // as in TileShape
   int paths = 32;
   int steps = 4;         // at most the query rows
   bool in_order = true;  // false: each path has an order of its own
   bool drawn = true;     // false: values are scored
   // As TileShape::largest_log_weight.
   float largest_log_weight = -1;
+
+  int Capacity() const { return std::max(context_rows, context_capacity); }
 };
 
 struct SmallModel {

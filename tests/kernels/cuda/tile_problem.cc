@@ -12,6 +12,7 @@
 #include "kernels/ops/panel_layout.h"
 #include "kernels/ops/shared_context_attention.h"
 #include "tests/kernels/cuda/attention_inputs.h"
+#include "tests/kernels/cuda/device_tiles.h"
 #include "tests/kernels/reference/reference.h"
 #include "tests/kernels/simd_targets.h"
 
@@ -44,15 +45,17 @@ TileProblem::TileProblem(const ProblemShape& shape, uint32_t seed) : shape_(shap
   device_q_ = DeviceArray<uint16_t>(Bf16(q_));
   std::vector<Tile> tiles;
   for (const TileShape& tile : shape.tiles) {
-    Tile on_device = {.context_rows = tile.context_rows, .groups = tile.groups};
+    Tile on_device = {.context_rows = tile.context_rows,
+                      .context_capacity = tile.Capacity(),
+                      .groups = tile.groups};
     if (tile.shares_context) {
       contexts_.push_back(contexts_.back());
     } else {
       contexts_.push_back(RandomKeys(tile.context_rows, tile.context_score, ++seed));
       WeighKeys(tile, seed, contexts_.back());
-      device_contexts_.emplace_back(PackContext(contexts_.back(), tile.context_rows));
-      device_log_weights_.emplace_back(
-          PackLogWeights(contexts_.back().log_weights, shape.model.kv_heads, kLayer, kLayers));
+      device_contexts_.emplace_back(PackContext(contexts_.back(), tile));
+      device_log_weights_.emplace_back(PackLogWeights(
+          contexts_.back().log_weights, shape.model.kv_heads, tile.Capacity(), kLayer, kLayers));
     }
     on_device.context = device_contexts_.back().data();
     if (!contexts_.back().log_weights.empty()) {
@@ -75,7 +78,7 @@ TileProblem::TileProblem(const ProblemShape& shape, uint32_t seed) : shape_(shap
     }
     tiles.push_back(on_device);
   }
-  device_tiles_ = DeviceArray<Tile>(tiles);
+  device_tiles_ = DeviceTiles(tiles);
 }
 
 bool TileProblem::Counts(int64_t row) const {
@@ -108,15 +111,17 @@ void TileProblem::WeighKeys(const TileShape& tile, uint32_t seed, Keys& keys) co
   }
 }
 
-std::vector<uint16_t> TileProblem::PackContext(const Keys& keys, int rows) const {
+std::vector<uint16_t> TileProblem::PackContext(const Keys& keys, const TileShape& tile) const {
+  const int rows = tile.context_rows;
   const int head_dim = shape_.model.head_dim;
-  const int64_t layer_size = ContextLayerSize(rows, shape_.model.kv_heads, head_dim);
+  const int64_t layer_size = ContextLayerSize(tile.Capacity(), shape_.model.kv_heads, head_dim);
   std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
   const int64_t blocks = ContextKeyBlocks(rows);
   for (int64_t key = 0; key < blocks * kKeyBlockKeys; ++key) {
     for (int64_t h = 0; h < shape_.model.kv_heads; ++h) {
-      uint16_t* block = packed.data() + ContextKeyBlockAt(kLayer, h, key / kKeyBlockKeys, rows,
-                                                          shape_.model.kv_heads, head_dim);
+      uint16_t* block =
+          packed.data() + ContextKeyBlockAt(kLayer, h, key / kKeyBlockKeys, tile.Capacity(),
+                                            shape_.model.kv_heads, head_dim);
       for (int d = 0; d < head_dim; ++d) {
         const int64_t at = (key * shape_.model.kv_heads + h) * head_dim + d;
         const int in_block = static_cast<int>(key % kKeyBlockKeys);

@@ -3,6 +3,7 @@
 #ifndef CHORALE_TESTS_KERNELS_CUDA_TILE_PROBLEM_H_
 #define CHORALE_TESTS_KERNELS_CUDA_TILE_PROBLEM_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace chorale::kernels::cuda {
 
 struct TileShape {
   int context_rows = 0;
+  // The rows that the memory of the context is laid out for; 0: as many. Key blocks behind its rows
+  // are NaN.
+  int context_capacity = 0;
   int groups = 4;
   int paths = 0;  // 0: no buffer
   int capacity = 0;
@@ -31,6 +35,8 @@ struct TileShape {
   // Keys from first_padding on that are padding keys (kNoKeyLogWeight).
   int first_padding = 0;
   int padding_keys = 0;
+
+  int Capacity() const { return std::max(context_rows, context_capacity); }
 };
 
 struct ProblemShape {
@@ -92,7 +98,7 @@ class TileProblem {
   };
   void WeighKeys(const TileShape& tile, uint32_t seed, Keys& keys) const;
   Keys RandomKeys(int n, float score, uint32_t seed) const;
-  std::vector<uint16_t> PackContext(const Keys& keys, int rows) const;
+  std::vector<uint16_t> PackContext(const Keys& keys, const TileShape& tile) const;
   std::vector<uint16_t> PackBuffer(const std::vector<Keys>& paths, const TileShape& tile) const;
 
   ProblemShape shape_;

@@ -201,6 +201,11 @@ void Device::CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirecti
   }
 }
 
+void Device::Copy(void* to, const void* from, int64_t bytes) {
+  if (!status_.ok()) return;
+  Check(kernels::cuda::CopyOnDevice(to, from, bytes, stream_), "copying on the GPU");
+}
+
 void Device::Clear(void* memory, int64_t bytes) {
   if (!status_.ok()) return;
   Check(kernels::cuda::ClearDevice(memory, bytes, stream_), "clearing memory of the GPU");

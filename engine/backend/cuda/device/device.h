@@ -65,6 +65,8 @@ class Device {
   }
   // Copies between a range of the context pool and a range of the host pool.
   void CopyContext(const PoolRange& kv, const PoolRange& host, CopyDirection direction);
+  // Copies bytes of device memory in stream order.
+  void Copy(void* to, const void* from, int64_t bytes);
 
   // See Backend::DeviceMemory. Any thread.
   std::vector<DeviceMemoryPart> MemoryParts() const;

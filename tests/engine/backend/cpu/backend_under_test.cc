@@ -13,7 +13,9 @@ BackendDriver NewDriver(const Resources& resources) {
   return BackendDriver::Cpu(resources.threads);
 }
 
-std::vector<Resources> OtherResources() { return {{.threads = 1}, {.threads = 3}, {.threads = 5}}; }
+std::vector<Resources> OtherResources(const std::string& /*row_encoder*/) {
+  return {{.threads = 1}, {.threads = 3}, {.threads = 5}};
+}
 
 std::vector<std::string> InstructionSets() { return kernels::SimdTargetNames(); }
 

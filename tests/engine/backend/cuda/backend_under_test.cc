@@ -24,7 +24,7 @@ bool DeviceExists() {
 BackendDriver NewDriver(const Resources& resources) {
   cuda::BackendOptions options = {.memory = {.context_pool_bytes = 64 << 20,
                                              .buffer_pool_bytes = 128 << 20,
-                                             .encode_pool_bytes = 16 << 20,
+                                             .encode_pool_bytes = 64 << 20,
                                              .weights_bytes = 64 << 20,
                                              .workspace_bytes = resources.workspace_bytes,
                                              .host_context_pool_bytes = 16 << 20},
@@ -35,8 +35,11 @@ BackendDriver NewDriver(const Resources& resources) {
   return BackendDriver(*std::move(backend));
 }
 
-// Room for one tile of a decode, without a second split of a context's keys.
-std::vector<Resources> OtherResources() { return {{.workspace_bytes = 75 << 10}}; }
+// Room for one tile of a decode, without a second split of a context's keys, or for the row
+// encoder.
+std::vector<Resources> OtherResources(const std::string& row_encoder) {
+  return {{.workspace_bytes = (row_encoder == "cell_attention" ? 190 : 75) << 10}};
+}
 
 std::vector<std::string> InstructionSets() { return {"GPU"}; }
 void UseInstructionSet(const std::string& /*name*/) {}

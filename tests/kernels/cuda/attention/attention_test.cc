@@ -128,6 +128,28 @@ TEST_P(AttentionTest, ScoresUpToAHundred) {
                             5, kLseOfHundreds);
 }
 
+// A context that is laid out for more rows than it has.
+TEST_P(AttentionTest, TheCapacityOfAContextChangesNoBit) {
+  for (int head_dim : HeadWidths()) {
+    SCOPED_TRACE(head_dim);
+    ProblemShape shape = {.model = {.heads = 4, .kv_heads = 2, .head_dim = head_dim},
+                          .tiles = {{.context_rows = 300}, {.context_rows = 70}}};
+    for (KvSplit split : {KvSplit::kSingle, KvSplit::kSplit}) {
+      for (float largest_log_weight : {-1.0f, 4.0f}) {
+        for (TileShape& tile : shape.tiles) {
+          tile.context_capacity = 0;
+          tile.largest_log_weight = largest_log_weight;
+        }
+        const std::vector<float> expected =
+            Problem(shape, 11).Launch(split, stream_).partial_o.ToHost(stream_);
+        for (TileShape& tile : shape.tiles) tile.context_capacity = 1'300;
+        EXPECT_THAT(Problem(shape, 11).Launch(split, stream_).partial_o.ToHost(stream_),
+                    TensorBitsEqual(expected));
+      }
+    }
+  }
+}
+
 // Every key counts once: with equal scores, lse gives the number of keys.
 TEST_P(AttentionTest, CountsEveryKey) {
   ProblemShape shape = {.score_deviation = 0, .tiles = {}};

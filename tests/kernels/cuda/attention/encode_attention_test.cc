@@ -65,6 +65,19 @@ TEST_P(EncodeAttentionTest, AgreesWithTheReference) {
   }
 }
 
+// A context that is laid out for more rows than it has, with weights or without.
+TEST_P(EncodeAttentionTest, TheCapacityOfAContextChangesNoBit) {
+  for (const std::function<float(int)>& log_weight :
+       {std::function<float(int)>(), std::function<float(int)>([](int key) { return key % 3; })}) {
+    EncodeCase c = {.rows = 150, .heads = 4, .kv_heads = 2, .log_weight = log_weight};
+    const std::vector<uint16_t> expected = Problem(c, 1).Launch(0, 3, stream_);
+    for (const int capacity : {192, 193, 700}) {
+      c.capacity = capacity;
+      EXPECT_EQ(Problem(c, 1).Launch(0, 3, stream_), expected) << capacity;
+    }
+  }
+}
+
 TEST_P(EncodeAttentionTest, CountsEveryKey) {
   for (int rows : {63, 191, 257}) {
     SCOPED_TRACE(rows);

@@ -12,6 +12,7 @@
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/ops/panel_layout.h"
 #include "tests/kernels/cuda/attention_inputs.h"
+#include "tests/kernels/cuda/device_tiles.h"
 #include "tests/kernels/reference/reference.h"
 #include "tests/kernels/simd_targets.h"
 #include "tests/kernels/tensor_matchers.h"
@@ -54,11 +55,12 @@ EncodeProblem::EncodeProblem(const EncodeCase& shape, uint32_t seed) : shape_(sh
         {.context = context_.data(),
          .context_log_weights = log_weights_.empty() ? nullptr : device_log_weights_.data(),
          .context_rows = shape.rows,
+         .context_capacity = Capacity(),
          .groups = (rows + kGroupRows - 1) / kGroupRows,
          .first_row = i * kTileRows,
          .encode_rows = rows});
   }
-  tiles_ = DeviceArray<Tile>(tiles);
+  tiles_ = DeviceTiles(tiles);
 }
 
 std::vector<uint16_t> EncodeProblem::Launch(int first, int count, Stream stream,
@@ -126,8 +128,8 @@ void EncodeProblem::WeighKeys() {
     std::fill_n(k_.begin() + key * KvWidth(), KvWidth(), 0.0f);
     std::fill_n(v_.begin() + key * KvWidth(), KvWidth(), 0.0f);
   }
-  device_log_weights_ =
-      DeviceArray<float>(PackLogWeights(log_weights_, shape_.kv_heads, kLayer, kLayers));
+  device_log_weights_ = DeviceArray<float>(
+      PackLogWeights(log_weights_, shape_.kv_heads, Capacity(), kLayer, kLayers));
 }
 
 void EncodeProblem::PackRows() {
@@ -140,13 +142,13 @@ void EncodeProblem::PackRows() {
 }
 
 void EncodeProblem::PackContext() {
-  const int64_t layer_size = ContextLayerSize(shape_.rows, shape_.kv_heads, shape_.head_dim);
+  const int64_t layer_size = ContextLayerSize(Capacity(), shape_.kv_heads, shape_.head_dim);
   std::vector<uint16_t> packed(kLayers * layer_size, kNanBf16);
   const int64_t blocks = ContextKeyBlocks(shape_.rows);
   for (int64_t key = 0; key < blocks * kKeyBlockKeys; ++key) {
     for (int64_t h = 0; h < shape_.kv_heads; ++h) {
       uint16_t* block =
-          packed.data() + ContextKeyBlockAt(kLayer, h, key / kKeyBlockKeys, shape_.rows,
+          packed.data() + ContextKeyBlockAt(kLayer, h, key / kKeyBlockKeys, Capacity(),
                                             shape_.kv_heads, shape_.head_dim);
       const auto in_block = static_cast<int>(key % kKeyBlockKeys);
       for (int d = 0; d < shape_.head_dim; ++d) {

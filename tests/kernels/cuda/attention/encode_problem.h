@@ -14,6 +14,8 @@ namespace chorale::kernels::cuda {
 
 struct EncodeCase {
   int rows = 0;  // of the context
+  // The rows that its memory is laid out for; 0: as many. Key blocks behind its rows are NaN.
+  int capacity = 0;
   int head_dim = 64;
   int heads = 1;
   int kv_heads = 1;
@@ -53,6 +55,7 @@ class EncodeProblem {
   }
 
  private:
+  int Capacity() const { return std::max(shape_.rows, shape_.capacity); }
   int64_t Rows() const { return int64_t{Tiles()} * kTileRows; }
   int64_t KvWidth() const { return int64_t{shape_.kv_heads} * shape_.head_dim; }
   int64_t Stride() const { return int64_t{shape_.heads} * shape_.head_dim + 2 * KvWidth(); }

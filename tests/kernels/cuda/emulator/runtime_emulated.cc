@@ -161,6 +161,10 @@ ErrorCode CopyToHost(void* to, const void* from, int64_t bytes, Stream stream) {
   if (bytes > 0) emulator::Do([=] { std::memcpy(to, from, bytes); });
   return kSuccess;
 }
+ErrorCode CopyOnDevice(void* to, const void* from, int64_t bytes, Stream stream) {
+  if (bytes > 0) emulator::Do([=] { std::memcpy(to, from, bytes); });
+  return kSuccess;
+}
 ErrorCode ClearDevice(void* memory, int64_t bytes, Stream stream) {
   if (bytes > 0) emulator::Do([=] { std::memset(memory, 0, bytes); });
   return kSuccess;

@@ -9,6 +9,7 @@
 #include "kernels/cuda/layer/pack_weights.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/kv_split.h"
+#include "tests/kernels/cuda/device_tiles.h"
 #include "tests/kernels/simd_targets.h"
 
 namespace chorale::kernels::cuda {
@@ -116,20 +117,38 @@ LayerProblem::LayerProblem(const ModelShape& shape, float mean, float apart)
       post_vectors_(PackPostAttentionVectors(layer_.gamma[1], layer_.beta[1], layer_.gamma[2],
                                              layer_.beta[2], layer_.b2, layer_.b1)),
       pre_vectors_(PackPreAttentionVectors(layer_.gamma[0], layer_.beta[0])) {
-  tiles_ = DeviceArray<Tile>(std::vector<Tile>{{.context = context_.data(),
-                                                .context_rows = kEncodedRows,
-                                                .groups = 4,
-                                                .first_row = 64,
-                                                .encode_rows = 50},
-                                               {.buffer = buffer_.data(),
-                                                .context_rows = kContextRows[1],
-                                                .groups = 2,
-                                                .buffer_paths = 16,
-                                                .buffer_capacity = kCapacity,
-                                                .append_position = kPosition},
-                                               {.context_rows = kContextRows[2], .groups = 3},
-                                               {.context_rows = kContextRows[3], .groups = 0}});
+  UploadTiles({});
   MakeStates();
+}
+
+void LayerProblem::SetEncoding(const Encoding& encoding) {
+  std::vector<uint16_t> context;
+  for (const float x : RandomTensor(
+           2 * ContextLayerSize(encoding.capacity, shape_.kv_heads, shape_.head_dim), 50)) {
+    context.push_back(ToBf16(x));
+  }
+  context_ = DeviceArray<uint16_t>(context);
+  UploadTiles(encoding);
+}
+
+void LayerProblem::UploadTiles(const Encoding& encoding) {
+  tiles_ = DeviceTiles(
+      {{.context = context_.data(),
+        .context_rows = 64 + encoding.rows,
+        .context_capacity = encoding.capacity,
+        .groups = 4,
+        .first_row = 64,
+        .encode_first = encoding.first,
+        .encode_rows = encoding.rows},
+       {.buffer = buffer_.data(),
+        .context_rows = kContextRows[1],
+        .context_capacity = kContextRows[1],
+        .groups = 2,
+        .buffer_paths = 16,
+        .buffer_capacity = kCapacity,
+        .append_position = kPosition},
+       {.context_rows = kContextRows[2], .context_capacity = kContextRows[2], .groups = 3},
+       {.context_rows = kContextRows[3], .context_capacity = kContextRows[3], .groups = 0}});
 }
 
 bool LayerProblem::InUse(int row) const {

@@ -51,6 +51,16 @@ class LayerProblem {
   // `mean`: of x in the first 64 columns of every 128; in the others, it is less by `apart`.
   explicit LayerProblem(const ModelShape& shape, float mean = 0, float apart = 0);
 
+  // The rows of the tile that encodes a context, rows 64 to 127 of it.
+  struct Encoding {
+    int first = 0;  // before which rows have keys already
+    int rows = kEncodedRows - 64;
+    int capacity = kEncodedRows;
+  };
+  // Replaces the context, to which nothing was stored: it has the bits of random numbers.
+  void SetEncoding(const Encoding& encoding);
+  std::vector<uint16_t> Context(Stream stream) const { return context_.ToHost(stream); }
+
   // Whether a row, of those of all tiles, is in use.
   bool InUse(int row) const;
 
@@ -79,6 +89,7 @@ class LayerProblem {
   const std::vector<float>& x() const { return x_; }
 
  private:
+  void UploadTiles(const Encoding& encoding);
   // Random partials of every tile's splits, and the attention that they combine to.
   void MakeStates();
 

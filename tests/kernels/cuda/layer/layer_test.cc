@@ -151,6 +151,57 @@ TEST_F(LayerTest, TouchesNothingElse) {
   EXPECT_EQ(written(result.buffer), written_buffer);
 }
 
+// In all versions of the kernel: rows from Tile::encode_first on are stored, and zeros behind the
+// last one, to a context that is laid out for more rows. Nothing else changes.
+TEST_F(LayerTest, KeysOfEarlierRowsStay) {
+  std::vector<LayerProblem::Form> forms = {LayerProblem::Form::kMma};
+  if (properties_.compute_major == kWgmmaComputeMajor) {
+    forms.insert(forms.end(), {LayerProblem::Form::kWgmma, LayerProblem::Form::kTile});
+  }
+  for (const int head_dim : {16, 32, 64, 128}) {
+    const int heads = head_dim == 128 ? 1 : 2;
+    const ModelShape shape = {
+        .width = 32, .heads = heads, .kv_heads = heads, .head_dim = head_dim, .hidden = 200};
+    ASSERT_TRUE(HasTileKernel(shape));
+    LayerProblem problem(shape);
+    for (const LayerProblem::Form form : forms) {
+      const auto store = [&](const LayerProblem::Encoding& encoding) {
+        problem.SetEncoding(encoding);
+        return problem
+            .Run(LayerPart::kPreAttention, form == LayerProblem::Form::kTile ? 64 : 16, stream_,
+                 form, LayerProblem::Attention::kAttended)
+            .context;
+      };
+      for (const int first : {1, 15, 16, 33, 63}) {
+        for (const int rows : {first + 1, 64}) {
+          SCOPED_TRACE(testing::Message()
+                       << "Dh " << head_dim << ", form " << static_cast<int>(form) << ", rows "
+                       << first << " to " << rows);
+          constexpr int kContextCapacity = 300;
+          const std::vector<uint16_t> all = store({.rows = rows, .capacity = kContextCapacity});
+          problem.SetEncoding({.first = first, .rows = rows, .capacity = kContextCapacity});
+          std::vector<uint16_t> expected = problem.Context(stream_);
+          EXPECT_NE(all, expected);
+          for (int head = 0; head < shape.kv_heads; ++head) {
+            const int64_t block = ContextKeyBlockAt(LayerProblem::kLayer, head, /*key_block=*/1,
+                                                    kContextCapacity, shape.kv_heads, head_dim);
+            for (int row = first; row < 64; ++row) {
+              for (int d = 0; d < head_dim; ++d) {
+                for (const int64_t at : {block + KeyBlockKeyAt(row, d, head_dim),
+                                         block + KeyBlockValueAt(row, d, head_dim)}) {
+                  expected[at] = all[at];
+                  if (row >= rows) ASSERT_EQ(all[at], 0);
+                }
+              }
+            }
+          }
+          EXPECT_EQ(store({.first = first, .rows = rows, .capacity = kContextCapacity}), expected);
+        }
+      }
+    }
+  }
+}
+
 // However many rows a block takes, a row's bits are the same.
 TEST_F(LayerTest, AnyBlock) {
   for (const ModelShape& shape :

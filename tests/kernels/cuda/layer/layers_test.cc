@@ -67,7 +67,8 @@ TEST_F(LayersTest, ContextsOfEverySize) {
   ExpectSameBits(ModelOf(2, 2), {{.context_rows = 1, .paths = 3},
                                  {.context_rows = 64, .paths = 8},
                                  {.context_rows = 190, .paths = 20},
-                                 {.context_rows = 600, .paths = 32}});
+                                 {.context_rows = 600, .paths = 32},
+                                 {.context_rows = 100, .context_capacity = 300, .paths = 9}});
 }
 
 // Buffers of one chunk in each of three splits, and of more.

@@ -14,6 +14,7 @@
 #include "kernels/cuda/layout/matrix.h"
 #include "kernels/cuda/layout/model_shape.h"
 #include "tests/kernels/cuda/device_test.h"
+#include "tests/kernels/cuda/device_tiles.h"
 #include "tests/kernels/cuda/tile_problem.h"
 #include "tests/kernels/cuda/tile_rows.h"
 #include "tests/kernels/simd_targets.h"
@@ -161,69 +162,86 @@ TEST_F(UnfusedRowsTest, Gelu) {
 }
 
 // A context's last rows, buffer tokens of two groups, rows to predict, and an idle tile; the places
-// that nobody stores to keep what they held.
-TEST_F(UnfusedRowsTest, StoresKeysAndValuesWhereTheTileSays) {
+// that nobody stores to keep what they held, among them the keys of rows before `first`. The
+// context is laid out for more rows than it has.
+void ExpectKeysAndValuesWhereTheTileSays(int head_dim, int first, int rows, Stream stream) {
   constexpr int kHeads = 4;
   constexpr int kKvHeads = 2;
   constexpr int kLayer = 1;
-  constexpr int kContextRows = 114;
+  constexpr int kContextCapacity = 200;
   constexpr int kCapacity = 5;
   constexpr int kPosition = 3;
   constexpr int kPaths = 16;
-  for (const int head_dim : {16, 32, 64, 128}) {
-    SCOPED_TRACE(testing::Message() << "heads of " << head_dim);
-    const ModelShape shape = {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = head_dim};
-    const int stride = shape.qkv_width();
-    const std::vector<float> random = RandomTensor(4 * 64 * stride, 1);
-    std::vector<uint16_t> qkv(random.size());
-    std::transform(random.begin(), random.end(), qkv.begin(), ToBf16);
-    const int64_t context_layer = ContextLayerSize(kContextRows, kKvHeads, head_dim);
-    const int64_t buffer_layer = BufferLayerSize(kCapacity, kPaths, kKvHeads, head_dim);
-    const DeviceArray<uint16_t> context(2 * context_layer), buffer(2 * buffer_layer), d_qkv(qkv);
-    const DeviceArray<Tile> tiles(std::vector<Tile>{{.context = context.data(),
-                                                     .context_rows = kContextRows,
-                                                     .groups = 4,
-                                                     .first_row = 64,
-                                                     .encode_rows = 50},
-                                                    {.buffer = buffer.data(),
-                                                     .groups = 2,
-                                                     .buffer_paths = kPaths,
-                                                     .buffer_capacity = kCapacity,
-                                                     .append_position = kPosition},
-                                                    {.groups = 3},
-                                                    {.groups = 0}});
-    const StoreKvParams params = {.tiles = tiles.data(),
-                                  .qkv = d_qkv.data(),
-                                  .tile_count = 4,
-                                  .shape = shape,
-                                  .kv_layer = kLayer};
-    ASSERT_TRUE(ValidateStoreKv(params).ok()) << ValidateStoreKv(params);
-    ExpectSuccess(LaunchStoreKv(params, stream_), "storing");
-    std::vector<uint16_t> in_context(2 * context_layer, 0xffff);
-    std::vector<uint16_t> in_buffer(2 * buffer_layer, 0xffff);
-    for (int head = 0; head < kKvHeads; ++head) {
-      for (int d = 0; d < head_dim; ++d) {
-        const int k = (kHeads + head) * head_dim + d;
-        const int v = (kHeads + kKvHeads + head) * head_dim + d;
-        for (int row = 0; row < 64; ++row) {
-          uint16_t* const key_block =
-              in_context.data() +
-              ContextKeyBlockAt(kLayer, head, /*key_block=*/1, kContextRows, kKvHeads, head_dim);
-          const uint16_t* const from = qkv.data() + row * stride;
-          key_block[KeyBlockKeyAt(row, d, head_dim)] = row < 50 ? from[k] : 0;
-          key_block[KeyBlockValueAt(row, d, head_dim)] = row < 50 ? from[v] : 0;
-        }
-        for (int path = 0; path < kPaths; ++path) {
-          const int row = 64 + TargetRow(path) + 8;
-          uint16_t* const key = in_buffer.data() + kLayer * buffer_layer +
-                                BufferKeyAt(head, kPosition, path, kCapacity, kPaths, head_dim);
-          key[d] = qkv[row * stride + k];
-          key[kPaths * head_dim + d] = qkv[row * stride + v];
-        }
+  const auto random = [](int64_t n, uint32_t seed) {
+    const std::vector<float> numbers = RandomTensor(n, seed);
+    std::vector<uint16_t> bits(numbers.size());
+    std::transform(numbers.begin(), numbers.end(), bits.begin(), ToBf16);
+    return bits;
+  };
+  const ModelShape shape = {.heads = kHeads, .kv_heads = kKvHeads, .head_dim = head_dim};
+  const int stride = shape.qkv_width();
+  const std::vector<uint16_t> qkv = random(int64_t{4} * 64 * stride, 1);
+  const int64_t context_layer = ContextLayerSize(kContextCapacity, kKvHeads, head_dim);
+  const int64_t buffer_layer = BufferLayerSize(kCapacity, kPaths, kKvHeads, head_dim);
+  std::vector<uint16_t> in_context = random(2 * context_layer, 2);
+  const DeviceArray<uint16_t> context(in_context), buffer(2 * buffer_layer), d_qkv(qkv);
+  const DeviceArray<Tile> tiles = DeviceTiles({{.context = context.data(),
+                                                .context_rows = 64 + rows,
+                                                .context_capacity = kContextCapacity,
+                                                .groups = 4,
+                                                .first_row = 64,
+                                                .encode_first = first,
+                                                .encode_rows = rows},
+                                               {.buffer = buffer.data(),
+                                                .groups = 2,
+                                                .buffer_paths = kPaths,
+                                                .buffer_capacity = kCapacity,
+                                                .append_position = kPosition},
+                                               {.groups = 3},
+                                               {.groups = 0}});
+  const StoreKvParams params = {.tiles = tiles.data(),
+                                .qkv = d_qkv.data(),
+                                .tile_count = 4,
+                                .shape = shape,
+                                .kv_layer = kLayer};
+  ASSERT_TRUE(ValidateStoreKv(params).ok()) << ValidateStoreKv(params);
+  ExpectSuccess(LaunchStoreKv(params, stream), "storing");
+  std::vector<uint16_t> in_buffer(2 * buffer_layer, 0xffff);
+  for (int head = 0; head < kKvHeads; ++head) {
+    uint16_t* const key_block =
+        in_context.data() +
+        ContextKeyBlockAt(kLayer, head, /*key_block=*/1, kContextCapacity, kKvHeads, head_dim);
+    for (int d = 0; d < head_dim; ++d) {
+      const int k = (kHeads + head) * head_dim + d;
+      const int v = (kHeads + kKvHeads + head) * head_dim + d;
+      for (int row = first; row < 64; ++row) {
+        const uint16_t* const from = qkv.data() + row * stride;
+        key_block[KeyBlockKeyAt(row, d, head_dim)] = row < rows ? from[k] : 0;
+        key_block[KeyBlockValueAt(row, d, head_dim)] = row < rows ? from[v] : 0;
+      }
+      for (int path = 0; path < kPaths; ++path) {
+        const int row = 64 + TargetRow(path) + 8;
+        uint16_t* const key = in_buffer.data() + kLayer * buffer_layer +
+                              BufferKeyAt(head, kPosition, path, kCapacity, kPaths, head_dim);
+        key[d] = qkv[row * stride + k];
+        key[kPaths * head_dim + d] = qkv[row * stride + v];
       }
     }
-    EXPECT_EQ(context.ToHost(stream_), in_context);
-    EXPECT_EQ(buffer.ToHost(stream_), in_buffer);
+  }
+  EXPECT_EQ(context.ToHost(stream), in_context);
+  EXPECT_EQ(buffer.ToHost(stream), in_buffer);
+}
+
+TEST_F(UnfusedRowsTest, StoresKeysAndValuesWhereTheTileSays) {
+  for (const int head_dim : {16, 32, 64, 128}) {
+    for (const int first : {0, 1, 15, 16, 33, 63}) {
+      for (const int rows : {first + 1, 50, 64}) {
+        if (rows <= first) continue;
+        SCOPED_TRACE(testing::Message()
+                     << "heads of " << head_dim << ", rows " << first << " to " << rows);
+        ExpectKeysAndValuesWhereTheTileSays(head_dim, first, rows, stream_);
+      }
+    }
   }
 }
 
