@@ -80,18 +80,18 @@ void DiskRoom::SetFull(const absl::Status& cause) {
                 std::string(cause.message()));
 }
 
-void DiskRoom::Release() {
-  MutexLock lock(&mutex_);
-  if (truncate(reserve_.c_str(), 0) != 0 && errno != ENOENT) {
-    spdlog::error("{}", FileError(errno, "release the space", reserve_).ToString());
+DiskRoom::ReleasedReserve::ReleasedReserve(DiskRoom& room) : room_(room) {
+  MutexLock lock(&room_.mutex_);
+  if (truncate(room_.reserve_.c_str(), 0) != 0 && errno != ENOENT) {
+    spdlog::error("{}", FileError(errno, "release the space", room_.reserve_).ToString());
   }
 }
 
-void DiskRoom::TakeWhatIsLeft() {
+DiskRoom::ReleasedReserve::~ReleasedReserve() {
   constexpr int64_t kStep = 32 << 10;
-  MutexLock lock(&mutex_);
+  MutexLock lock(&room_.mutex_);
   for (int64_t bytes = kReserveBytes; bytes >= kReserveBytes / 2; bytes -= kStep) {
-    if (Allocate(reserve_, bytes).ok()) return;
+    if (Allocate(room_.reserve_, bytes).ok()) return;
   }
 }
 

@@ -45,11 +45,20 @@ class DiskRoom {
   // contains paths, is logged.
   absl::Status Full(const absl::Status& cause);
 
-  // Releases the reserve; CheckRoom allocates it again.
-  void Release();
-  // Allocates as much of the reserve as there is space for, at least half of it, or none. Call it
-  // on a disk that stays full, so that no other process uses the space that Release freed.
-  void TakeWhatIsLeft();
+  // While one exists, the space of the reserve is free for the writes of a deletion. At its end, as
+  // much of the reserve as there is space for is allocated again, at least half of it, or none, so
+  // that no other process uses the space. CheckRoom allocates the rest.
+  class ReleasedReserve {
+   public:
+    // `room` outlives this object.
+    explicit ReleasedReserve(DiskRoom& room);
+    ~ReleasedReserve();
+    ReleasedReserve(const ReleasedReserve&) = delete;
+    ReleasedReserve& operator=(const ReleasedReserve&) = delete;
+
+   private:
+    DiskRoom& room_;
+  };
 
   bool full() const;
 

@@ -48,7 +48,7 @@ absl::Status SqliteContextStore::RemoveOnFullDisk(const std::string& tenant,
     if (attempt == kAttemptsOnFullDisk) return failure;
     if (attempt > 0) absl::SleepFor(kPauseOnFullDisk);
     room_->Full(failure).IgnoreError();
-    room_->Release();
+    const DiskRoom::ReleasedReserve released(*room_);
     failure = table_->Remove(tenant, name);
   }
   return failure;
@@ -57,12 +57,11 @@ absl::Status SqliteContextStore::RemoveOnFullDisk(const std::string& tenant,
 void SqliteContextStore::EmptyLogOnFullDisk() {
   // Emptying the log writes to the database. Without space for that, the log would keep what
   // deletions free.
-  room_->Release();
+  const DiskRoom::ReleasedReserve released(*room_);
   if (absl::Status emptied = table_->EmptyLog().status(); !emptied.ok()) {
     spdlog::warn("the disk is full, and the log of the database cannot be emptied: {}",
                  emptied.ToString());
   }
-  room_->TakeWhatIsLeft();
 }
 
 bool SqliteContextStore::EmptyLog() {

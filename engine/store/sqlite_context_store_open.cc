@@ -1,5 +1,6 @@
 // The opening of the store, its health and its closing.
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -25,7 +26,8 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
   RETURN_IF_ERROR(room->Open());
   // Free space for the writes of opening the store, so that a server starts on a full disk and can
   // delete contexts.
-  if (room->full()) room->Release();
+  std::optional<DiskRoom::ReleasedReserve> released;
+  if (room->full()) released.emplace(*room);
   auto files = std::make_unique<DatasetFiles>(paths.datasets, paths.lost);
   RETURN_IF_ERROR(files->Open());
   ASSIGN_OR_RETURN(std::set<std::string> present, files->List());
@@ -37,7 +39,7 @@ absl::StatusOr<std::unique_ptr<ContextStore>> SqliteContextStore::Open(const std
       ContextTable::Open(paths.database, present.empty() ? ContextTable::IfNew::kCreate
                                                          : ContextTable::IfNew::kRefuse));
   RETURN_IF_ERROR(SyncFolder(folder));
-  if (room->full()) room->TakeWhatIsLeft();
+  released.reset();
 
   std::unique_ptr<SqliteContextStore> store(
       new SqliteContextStore(paths, {std::move(lock), std::move(folder_lock)}, std::move(room),

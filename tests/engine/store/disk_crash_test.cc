@@ -1,4 +1,6 @@
 // Opens what a crash leaves after each system call of a store, and makes each of these calls fail.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -12,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "engine/store/context_store.h"
+#include "engine/store/disk_room.h"
+#include "engine/store/store_paths.h"
 #include "gtest/gtest.h"
 #include "spdlog/spdlog.h"
 #include "tests/engine/store/recorded_disk.h"
@@ -253,6 +257,25 @@ TEST(DiskCrashTest, ACallThatFailsChangesNothingElse) {
       }
     }
   }
+}
+
+// Every attempt of the deletion fails. Other processes must not get the space of the reserve.
+TEST(DiskCrashTest, ADeletionThatFailsKeepsTheReserve) {
+  spdlog::set_level(spdlog::level::off);
+  const TempFolder folder;
+  const std::unique_ptr<ContextStore> store = Open(folder.path());
+  ASSERT_NE(store, nullptr);
+  EXPECT_TRUE(Put(*store, "a", DatasetOf("one")).ok());
+  {
+    const BeforeEachCall fail(folder.path(), [](const std::string& call, const std::string& path) {
+      return call == "write" && path.find("data/store/contexts.db") == 0 ? ENOSPC : 0;
+    });
+    EXPECT_TRUE(absl::IsResourceExhausted(store->Delete(kTenant, "a")));
+  }
+  struct stat reserve = {};
+  ASSERT_EQ(stat(StorePaths(StoreIn(folder.path())).reserve.c_str(), &reserve), 0);
+  EXPECT_GE(reserve.st_blocks * 512, DiskRoom::kReserveBytes);
+  EXPECT_TRUE(store->Delete(kTenant, "a").ok());
 }
 
 // Makes one call of the migration of a copy of the store in `old` fail. Returns whether the
