@@ -41,6 +41,7 @@ struct AppendRequest {
   // already, because the call is repeated, nothing changes. nullopt: not checked.
   std::optional<int64_t> first_row = {};
   std::string etag = {};              // that the context must have; empty: any
+  std::string expected_digest = {};   // FailedPrecondition if the context has another; empty: any
   bool drop_missing_targets = false;  // drop rows whose target is missing, instead of an error
   bool validate_only = false;
 };
@@ -218,7 +219,7 @@ struct RegisterOutcome {
 struct AppendOutcome {
   ContextInfo context;
   bool already_appended = false;     // see AppendRequest::first_row
-  int64_t rows = 0;                  // appended by this call
+  int64_t rows = 0;                  // of the call, without dropped rows
   std::vector<ColumnNote> notes;     // of the appended rows
   std::optional<Estimate> estimate;  // of AppendRequest::validate_only: of encoding these rows
 };

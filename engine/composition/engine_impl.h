@@ -174,9 +174,9 @@ class EngineImpl : public Engine {
   // call failed. REQUIRES: the caller holds ChangesOf.
   absl::Status PutInstead(const ContextRecord& earlier, const Registration& registration,
                           const StoreQuota& quota, bool* changed);
-  // Stores new content instead of that of a context, and lets new requests find it. If
-  // `predecessor` is resident (RegisteredContext::predecessor; may be null), begins to encode the
-  // new content at once. REQUIRES: the caller holds ChangesOf.
+  // Stores new content instead of that of a context, and lets new requests find it. Its first rows
+  // are those of `predecessor`, which may be null. If this is in use (RegisteredContext::IsInUse),
+  // encodes the new content without waiting for a request. REQUIRES: the caller holds ChangesOf.
   absl::Status ReplaceContent(const ReadContext& stored, NewContent content,
                               const StoreQuota& quota,
                               std::shared_ptr<const RegisteredContext> predecessor);

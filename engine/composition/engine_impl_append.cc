@@ -39,15 +39,6 @@ class HeldBytes {
   const int64_t held_;
 };
 
-// Whether the context is resident or being encoded, or will be as soon as the engine thread knows
-// of the rows that were appended to a context that is.
-bool IsInUse(std::shared_ptr<const RegisteredContext> context) {
-  while (context != nullptr && context->state == ContextState::kNotResident) {
-    context = context->predecessor.lock();
-  }
-  return context != nullptr;
-}
-
 absl::Status ChangedMeanwhile(const std::string& context) {
   return absl::AbortedError(
       absl::StrCat("context '", context, "' was changed while it was encoded anew"));
@@ -132,14 +123,19 @@ absl::Status EngineImpl::ReplaceContent(const ReadContext& stored, NewContent co
   const auto known = registry_.Find(record.tenant, record.name);
   const bool pinned = known != nullptr && known->pinned;
   std::shared_ptr<RegisteredContext> context;
-  if (IsInUse(predecessor) || record.dataset_bytes <= options_.max_registered_bytes) {
+  const bool in_use = predecessor != nullptr && predecessor->IsInUse();
+  if (in_use || record.dataset_bytes <= options_.max_registered_bytes) {
     context = MakeContext(record, stored.model, content.dataset,
                           std::move(content.registration.transform));
+  }
+  if (predecessor != nullptr) {
+    predecessor->awaits_successor = context != nullptr;
+    if (!predecessor->registered) predecessor->deleted = true;  // it was encoded anew
   }
   if (context == nullptr) {
     DropReplaced(record.tenant, record.name);
   } else {
-    context->predecessor = predecessor;
+    context->predecessors = PredecessorsFrom(predecessor);
     registry_.Supersede(context, ContextRegistry::Holding::kHeld);
     if (encoded_ != nullptr) encoded_->Remove(record.tenant, record.name);
     inbox_->Push(command::Succeed{context, [this, context] { registry_.Release(*context); }});
@@ -170,7 +166,7 @@ void EngineImpl::EncodeAnew(const EncodingsAnew::Run& run) {
     EndAnew(run, {anew.status(), gone ? std::nullopt : std::optional(EncodedAnewOutcome::kFailed)});
   } else if (*anew == nullptr) {
     EndAnew(run, {});
-  } else if (IsInUse((*anew)->before.in_memory)) {
+  } else if (const auto& used = (*anew)->before.in_memory; used != nullptr && used->IsInUse()) {
     MakeAnewResident(run, *std::move(anew));
   } else {
     // Calls do not use the context now; the next one encodes it.
@@ -267,7 +263,6 @@ absl::StatusOr<bool> EngineImpl::ReplaceByAnew(Anew* anew) {
                                           Pools().context));
     if (!content.has_value()) return false;
     // Its keys and values are the prefix of those of the registration that follows.
-    context->deleted = true;
     RETURN_IF_ERROR(ReplaceContent(stored, *std::move(content), StoreQuota(), context));
     return true;
   }

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "engine/backend/encode_blocks.h"
 #include "engine/backend/flop_model.h"
+#include "engine/context/check_digest.h"
 #include "engine/data/append_rows.h"
 #include "engine/data/column_validation.h"
 #include "engine/data/dataset_codec.h"
@@ -65,6 +66,12 @@ void AddAppendedNotes(const ContextRecord& earlier, const std::vector<ColumnNote
   if (note != notes.end()) record->clipped_targets += note->clipped_targets;
 }
 
+void AddTrainingNote(int64_t rows, const FeatureTransform& transform, const ServedModel& model,
+                     std::vector<ColumnNote>* notes) {
+  ColumnNote note = TrainingNote(rows, transform.used_features(), model.info.config);
+  if (!note.empty()) notes->insert(notes->begin(), std::move(note));
+}
+
 Estimate EstimateAppend(const ReadContext& stored, const NewContent& content,
                         const Backend& backend) {
   const ModelConfig& config = stored.model->info.config;
@@ -96,12 +103,15 @@ absl::StatusOr<PreparedAppend> PrepareAppend(const ReadContext& stored,
   prepared.rows = appended.rows();
   const int64_t first_row = request.first_row.value_or(earlier.rows);
   if (first_row != earlier.rows) {
-    // A repeated call may have an etag of before its first attempt.
+    // A repeated call may have the etag and the digest of before its first attempt.
     if (!HasAppended(dataset, first_row, appended)) return RowCountMismatch(earlier, first_row);
     prepared.already_appended = true;
-    prepared.rows = 0;
+    ASSIGN_OR_RETURN(const FeatureTransform transform, TransformOf(stored, dataset));
+    ASSIGN_OR_RETURN(prepared.notes, transform.CheckAppendedRows(appended));
+    AddTrainingNote(earlier.rows, transform, *stored.model, &prepared.notes);
     return prepared;
   }
+  RETURN_IF_ERROR(CheckContextDigest(request.expected_digest, earlier));
   if (!request.etag.empty() && request.etag != EtagOf(earlier)) {
     return MakeError(ErrorReason::kEtagMismatch,
                      absl::StrCat("context ", QuoteName(earlier.name), " has another etag"));
@@ -117,9 +127,7 @@ absl::StatusOr<PreparedAppend> PrepareAppend(const ReadContext& stored,
   ContextRecord& record = content.registration.record;
   KeepDetails(earlier, &record);
   AddAppendedNotes(earlier, prepared.notes, &record);
-  ColumnNote of_size = TrainingNote(record.rows, content.registration.transform.used_features(),
-                                    stored.model->info.config);
-  if (!of_size.empty()) prepared.notes.insert(prepared.notes.begin(), std::move(of_size));
+  AddTrainingNote(record.rows, content.registration.transform, *stored.model, &prepared.notes);
   prepared.estimate = EstimateAppend(stored, content, backend);
   prepared.content = std::move(content);
   return prepared;

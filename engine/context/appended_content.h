@@ -37,7 +37,7 @@ struct NewContent {
 
 struct PreparedAppend {
   bool already_appended = false;      // see AppendRequest::first_row
-  int64_t rows = 0;                   // appended rows
+  int64_t rows = 0;                   // of the call, without dropped rows
   std::optional<NewContent> content;  // unless the rows are appended already
   std::vector<ColumnNote> notes;      // of the appended rows
   std::optional<Estimate> estimate;   // of their encoding

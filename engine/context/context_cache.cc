@@ -15,10 +15,10 @@
 //      succeeds when it retries later.)
 //   6. A resident entry that stays resident is in neither lru_ nor saved_lru_.
 //   7. An entry has a prefix only while it is waiting, reading or encoding. The entry of the prefix
-//   is
-//      resident, and so has no prefix itself.
-//   8. Releasing the prefix of an entry may drop the entry of the prefix. A loop over entries_ that
-//      drops entries therefore keeps their prefixes until it has ended.
+//      is resident, and so has no prefix itself. An entry awaits another, and has data, only while
+//      it is waiting and is not saved.
+//   8. Releasing the prefix of an entry, or the entry that it awaits, may drop the other entry. A
+//      loop over entries_ that drops entries therefore keeps their prefixes until it has ended.
 #include "engine/context/context_cache.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ std::shared_ptr<const ResidentContext> ContextCache::Pin::resident() const {
 const absl::Status& ContextCache::Pin::status() const { return entry_->status; }
 
 bool ContextCache::Pin::waits_for_room() const {
-  return entry_->state == State::kWaiting || entry_->state == State::kSaving;
+  return (entry_->state == State::kWaiting && !entry_->awaited) || entry_->state == State::kSaving;
 }
 
 void ContextCache::Pin::StayResident() {
@@ -64,9 +64,11 @@ void ContextCache::Pin::StayResident() {
   entry_->context->pinned = true;
 }
 
-bool ContextCache::Pin::keeps_prefix_waiting() const {
-  return entry_->state == State::kWaiting && entry_->prefix;
+bool ContextCache::Pin::keeps_prefix() const {
+  return entry_->state == State::kWaiting && (entry_->prefix || entry_->awaited);
 }
+
+bool ContextCache::Pin::purgeable() const { return entry_->context->purgeable(); }
 
 bool ContextCache::Pin::restoring() const {
   return entry_->state == State::kRestoring || entry_->state == State::kLoading;
@@ -95,6 +97,7 @@ absl::StatusOr<ContextCache::Pin> ContextCache::Acquire(const ContextPointer& co
     CountLookup(*found->second);
     return Pin(this, found->second);
   }
+  PlaceWaiting(now);  // earlier entries come first, and may be predecessors
   Entry* const entry = Enter(context, max_tenant_bytes);
   CountLookup(*entry);
   return Begin(entry, std::move(data), now);
@@ -111,7 +114,7 @@ ContextCache::Entry* ContextCache::Enter(const ContextPointer& context, int64_t 
   entry->has_file = has_file_ && !context->part.has_value() && has_file_(*context);
   index_.emplace(context.get(), entry);
   SetState(entry, State::kWaiting);
-  if (!entry->has_file) PinPrefix(entry);
+  if (!entry->has_file) ChoosePrefix(entry);
   return entry;
 }
 
@@ -119,10 +122,8 @@ ContextCache::Entry* ContextCache::Enter(const ContextPointer& context, int64_t 
 ContextCache::Pin ContextCache::Begin(Entry* entry, std::unique_ptr<ContextData> data,
                                       absl::Time now) {
   Pin pin(this, entry);
-  PlaceWaiting(now);  // earlier entries come first
-  if (entry->state == State::kReading && data != nullptr) {
-    StartEncoding(entry, *std::move(data));
-  }
+  entry->data = std::move(data);
+  PlaceWaiting(now);
   return pin;
 }
 
@@ -147,6 +148,8 @@ bool ContextCache::IsIndexed(const Entry& entry) const {
 void ContextCache::Fail(Entry* entry, absl::Status why) {
   index_.erase(entry->context.get());
   entry->prefix.Reset();
+  entry->awaited.Reset();
+  entry->data.reset();
   ReleaseWorkspace(entry);
   if (entry->HasKv()) ReleaseKv(entry);
   entry->status = std::move(why);
@@ -159,7 +162,9 @@ void ContextCache::PlaceWaiting(absl::Time now) {
   if (Count(State::kWaiting) == 0) return;
   bool all_placed = true;
   for (Entry& entry : entries_) {
-    if (entry.state == State::kWaiting) all_placed &= Place(&entry, now);
+    if (entry.state != State::kWaiting || AwaitsPrefix(&entry)) continue;
+    all_placed &= Place(&entry, now);
+    entry.data.reset();  // contexts that wait for space use no memory
   }
   if (all_placed || !WritesPinned() || now < write_->began + kWriteGrace) return;
   GiveUpWrite();
@@ -167,8 +172,11 @@ void ContextCache::PlaceWaiting(absl::Time now) {
 }
 
 absl::Time ContextCache::NextPlacing() const {
-  return Count(State::kWaiting) > 0 && WritesPinned() ? write_->began + kWriteGrace
-                                                      : absl::InfiniteFuture();
+  if (Count(State::kWaiting) == 0 || !WritesPinned()) return absl::InfiniteFuture();
+  const bool for_room = std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    return entry.state == State::kWaiting && !entry.awaited;
+  });
+  return for_room ? write_->began + kWriteGrace : absl::InfiniteFuture();
 }
 
 std::vector<ContextCache::ContextPointer> ContextCache::TakeReads() {
@@ -205,7 +213,7 @@ void ContextCache::PurgeDeleted() {
   std::vector<Pin> ended;  // destroyed last, because releasing pins may erase entries
   for (auto it = entries_.begin(); it != entries_.end();) {
     Entry* entry = &*it++;
-    if (!entry->context->gone()) continue;
+    if (!entry->context->purgeable()) continue;
     if (IsIndexed(*entry)) index_.erase(entry->context.get());
     if (entry->pins > 0) continue;
     if (entry->prefix) ended.push_back(std::move(entry->prefix));
@@ -258,6 +266,7 @@ void ContextCache::RemovePin(Entry* entry) {
 void ContextCache::Drop(Entry* entry) {
   Require(entry->pins == 0, "an entry that is dropped has no pins");
   const Pin unpinned_last = std::move(entry->prefix);
+  const Pin unpinned_first = std::move(entry->awaited);
   const auto indexed = index_.find(entry->context.get());
   if (indexed != index_.end() && indexed->second == entry) index_.erase(indexed);
   LeaveLru(entry);

@@ -60,11 +60,16 @@ namespace chorale {
 // If the host can access the context pool, the file is read directly into the context pool.
 // Otherwise it is read into the host pool and copied from there.
 //
-// A context with appended rows whose predecessor is resident (RegisteredContext::predecessor) pins
+// A context with appended rows whose predecessor is resident (RegisteredContext::predecessors) pins
 // it from the first Acquire to the end of the encoding: its keys and values are the prefix of the
 // new ones, and are copied. A predecessor that was deleted or replaced meanwhile stays exactly as
 // long. If no space can be found while the prefix is pinned, it is released, and the context is
 // encoded from its rows: no context waits for space that it occupies itself.
+//
+// If a longer predecessor is being made resident, and the pool holds both, the context first waits
+// for it, without space of its own but with its data, and then pins it as its prefix. So rows can
+// be appended faster than all rows are encoded. If the predecessor does not become resident, the
+// context does not wait any longer.
 //
 // After a context was encoded, it is written to a file while requests use it. One file is written
 // at a time. If the host can access the context pool, the file is written from there, and the
@@ -101,8 +106,11 @@ class ContextCache {
     bool waits_for_room() const;
     // Returns true while the context is copied back from the host pool, or read from a file.
     bool restoring() const;
-    // Returns true while the context waits for space, and its predecessor stays resident for it.
-    bool keeps_prefix_waiting() const;
+    // Returns true while the context waits for a predecessor, or waits for space while a
+    // predecessor stays resident for it.
+    bool keeps_prefix() const;
+    // Returns true if the context may be purged once it has no pins (PurgeDeleted).
+    bool purgeable() const;
     // Keeps the context resident, even without pins, until the context is deleted or its model is
     // removed. REQUIRES: it is resident.
     void StayResident();
@@ -157,10 +165,10 @@ class ContextCache {
   // the limit of its last Acquire applies.
   absl::StatusOr<Pin> Acquire(const ContextPointer& context, absl::Time now,
                               int64_t max_tenant_bytes = 0);
-  // Acquires a context whose rows were appended to a resident context, before the data of this
-  // predecessor is released, with the limit of the predecessor's tenant. Returns an empty pin, and
-  // leaves the data to the first request, if there is no resident predecessor, if a request has
-  // acquired the context already, or if Acquire returns an error.
+  // Acquires a context whose rows were appended to one that is resident, or is being made resident,
+  // before this predecessor is purged, with the limit of the predecessor's tenant. Returns an empty
+  // pin, and leaves the data to the first request, if there is no such predecessor, if a request
+  // has acquired the context already and it waits for none, or if Acquire returns an error.
   Pin AcquireSuccessor(const ContextPointer& context, absl::Time now);
   // Call it when a context that was encoded anew and stays resident has been registered: from now
   // on it is evicted like others unless it `stays`, and written to a file.
@@ -207,8 +215,9 @@ class ContextCache {
   // Returns the ids of the jobs that ended or were dropped, each exactly once.
   std::vector<uint64_t> TakeEndedJobs() { return std::exchange(ended_jobs_, {}); }
 
-  // Drops the entries without pins whose context was deleted or whose model was removed. Call it
-  // after every such event; until then they are kept for AcquireSuccessor.
+  // Drops the entries without pins whose context was deleted or whose model was removed, unless the
+  // context awaits its successor (RegisteredContext::awaits_successor). Call it after every such
+  // event; until then they are kept for AcquireSuccessor.
   void PurgeDeleted();
   // Returns true if an entry needs the weights of this model, or may need them.
   bool Uses(const ServedModel& model) const;
@@ -253,8 +262,13 @@ class ContextCache {
 
   Entry* Enter(const ContextPointer& context, int64_t max_tenant_bytes);
   Pin Begin(Entry* entry, std::unique_ptr<ContextData> data, absl::Time now);
+  Entry* FindBefore(const RegisteredContext& before);
   Entry* FindPrefix(const RegisteredContext& context);
+  Entry* FindAwaited(const RegisteredContext& context);
+  bool FitBoth(const Entry& before, const RegisteredContext& context) const;
   void PinPrefix(Entry* entry);
+  void ChoosePrefix(Entry* entry);
+  bool AwaitsPrefix(Entry* entry);
   static int64_t PrefixRows(const Entry& entry);
   static double FlopsOf(const Entry& entry);
   bool IsIndexed(const Entry& entry) const;

@@ -33,7 +33,9 @@ struct ContextCache::Entry {
   bool stays = false;            // see Pin::StayResident
   bool counted = false;          // included in by_state_
   Pin loading;                   // pins this entry while the file is read
-  Pin prefix;                    // pins the predecessor until this entry is encoded
+  Pin prefix;                    // pins a resident predecessor until this entry is encoded
+  Pin awaited;                   // pins a predecessor until it is resident, while this entry waits
+  std::unique_ptr<ContextData> data;  // while this entry waits for a predecessor
   std::list<Entry>::iterator self;
   std::list<Entry*>* lru = nullptr;  // the list that contains it, or null
   std::list<Entry*>::iterator lru_place;

@@ -120,6 +120,11 @@ void ContextCache::EndJob(Entry* entry) {
 
 int64_t ContextCache::EncodingBytes() const {
   int64_t bytes = 0;
+  if (Count(State::kWaiting) > 0) {
+    for (const Entry& entry : entries_) {
+      if (entry.data != nullptr) bytes += entry.context->record.dataset_bytes;
+    }
+  }
   for (const Job& job : jobs_) {
     if (job.work->kind() != WorkKind::kEncode) continue;
     const ContextRecord& record = job.context->record;

@@ -129,6 +129,7 @@ bool ContextCache::Place(Entry* entry, absl::Time now) {
     entry->has_file = false;  // no space to load the file, which is no longer needed
     entry->read_wanted = true;
     SetState(entry, State::kReading);
+    if (entry->data != nullptr) StartEncoding(entry, std::move(*entry->data));
   }
   return true;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/fault.h"
+#include "base/names.h"
 #include "base/status_macros.h"
 #include "engine/context/registration.h"
 #include "engine/data/append_rows.h"
@@ -17,8 +18,7 @@ namespace chorale {
 namespace {
 
 absl::Status NoSuchContext(const std::string& name) {
-  return MakeError(ErrorReason::kContextNotFound,
-                   absl::StrCat("no context has the name '", name, "'"));
+  return MakeError(ErrorReason::kContextNotFound, absl::StrCat("no context ", QuoteName(name)));
 }
 
 absl::StatusOr<std::string> ReadDataset(ContextStore* store, const ContextRecord& record) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/status_macros.h"
@@ -54,6 +55,25 @@ absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
   // whether it was read or just registered.
   for (const double y : dataset.y) data.y.push_back(transform.ContextToModel(y + 0.0));
   return data;
+}
+
+std::vector<std::weak_ptr<const RegisteredContext>> PredecessorsFrom(
+    const std::shared_ptr<const RegisteredContext>& before) {
+  std::vector<std::weak_ptr<const RegisteredContext>> predecessors;
+  if (before == nullptr) return predecessors;
+  predecessors.push_back(before);
+  for (const auto& earlier : before->predecessors) {
+    if (!earlier.expired()) predecessors.push_back(earlier);
+  }
+  return predecessors;
+}
+
+bool RegisteredContext::IsInUse() const {
+  return state != ContextState::kNotResident ||
+         absl::c_any_of(predecessors, [](const std::weak_ptr<const RegisteredContext>& earlier) {
+           const auto before = earlier.lock();
+           return before != nullptr && before->state != ContextState::kNotResident;
+         });
 }
 
 uint64_t MemorySeed(const ContextRecord& record, const Dataset& dataset) {

@@ -61,6 +61,13 @@ absl::StatusOr<ContextData> MakeContextData(const Dataset& dataset,
 // that of a registration of the rows before the first append; 0 if the context is not reduced.
 uint64_t MemorySeed(const ContextRecord& record, const Dataset& dataset);
 
+struct RegisteredContext;
+
+// Returns the predecessors of a context whose rows are appended to those of `before`: `before`, and
+// its predecessors that are still in memory. Empty if `before` is null.
+std::vector<std::weak_ptr<const RegisteredContext>> PredecessorsFrom(
+    const std::shared_ptr<const RegisteredContext>& before);
+
 // Returns these rows of the data.
 ContextData SelectRows(const ContextData& data, absl::Span<const int32_t> rows);
 
@@ -78,10 +85,11 @@ struct RegisteredContext {
 
   std::vector<int64_t> append_starts = {};  // Dataset::append_starts
   uint64_t memory_seed = 0;                 // MemorySeed
-  // The registration whose rows are the first of these rows, and to which the others were appended.
-  // While it is resident, it is the prefix of an encoding of this one (EncodeSpec::prefix), if it
-  // can be. It is weak, so that no chain of earlier registrations stays in memory.
-  std::weak_ptr<const RegisteredContext> predecessor = {};
+  // The registrations whose rows are the first of these rows, and to which others were appended,
+  // the latest first. One that is resident is the prefix of an encoding of this one
+  // (EncodeSpec::prefix), if it can be. They are weak, so that no earlier registration stays in
+  // memory for its successors.
+  std::vector<std::weak_ptr<const RegisteredContext>> predecessors = {};
   // Set for a context that is encoded anew (EncodingsAnew): the digest of the content with appended
   // rows that this content, the same rows without appends, replaces once it is resident. Until
   // then, it is not in the registry, and the store has the other content.
@@ -106,6 +114,10 @@ struct RegisteredContext {
   // set by the loader, which may find out earlier. The registry then also marks it as deleted.
   mutable std::atomic<bool> replaced{false};
   mutable std::atomic<bool> deleted{false};
+  // Set before the registration is deleted because rows were appended to it, and reset by the
+  // engine thread once the cache knows the latest registration that follows. Until then, its keys
+  // and values, or their encoding in flight, stay.
+  mutable std::atomic<bool> awaits_successor{false};
   mutable std::atomic<ContextState> state{ContextState::kNotResident};  // set by the engine thread
 
   // The number of calls that use the context, and whether it is never evicted. Set by the engine
@@ -128,6 +140,11 @@ struct RegisteredContext {
 
   // Returns true if new requests may not use the context.
   bool gone() const { return deleted || model->removed; }
+  // Returns true if the cache may drop its keys and values once no request uses them.
+  bool purgeable() const { return gone() && !awaits_successor; }
+  // Returns true if the registration, or one whose rows are its first rows, is resident or is being
+  // made resident, or will be as soon as the engine thread knows of the rows.
+  bool IsInUse() const;
 
  private:
   struct Update {

@@ -158,14 +158,25 @@ absl::Status Adopt(const Column& expected, const Limits& limits, Column* column)
   return absl::OkStatus();
 }
 
+// The error about a column that is neither a feature nor the target column, which was taken.
+absl::Status ExtraColumn(const Column& column, const std::string& target) {
+  if (NormalText(column.name) == NormalText(target)) {
+    return InvalidField("rows.columns",
+                        absl::StrCat("two columns have the name ", QuoteName(target)));
+  }
+  return InvalidField(ColumnPath(kQueryTable, column.name),
+                      "is neither a feature nor the target of the context: omit the column");
+}
+
 // Reads the texts of categorical columns. Returns for each feature whether its column has another
 // type than in the dataset.
-absl::StatusOr<std::vector<bool>> ReadTexts(const FeatureColumns& features, Table* rows) {
+absl::StatusOr<std::vector<bool>> ReadTexts(const FeatureColumns& features,
+                                            const std::string& target, Table* rows) {
   std::vector<bool> converted(features.columns().size());
   const int64_t count = rows->rows();
   for (Column& column : rows->columns) {
     const std::optional<size_t> found = features.Find(column.name);
-    if (!found.has_value()) continue;  // MatchQueryRows rejects the column
+    if (!found.has_value()) return ExtraColumn(column, target);
     const ColumnType type = features.columns()[*found].type;
     converted[*found] = column.type != type;
     if (column.type != ColumnType::kText || type == ColumnType::kNumeric) continue;
@@ -241,7 +252,7 @@ absl::StatusOr<AppendedRows> MatchAppendedRows(const Dataset& dataset, Table row
   }
   const FeatureColumns features(std::move(columns));
   ASSIGN_OR_RETURN(Column target, TakeTarget(dataset.target, missing_targets, &rows));
-  ASSIGN_OR_RETURN(const std::vector<bool> converted, ReadTexts(features, &rows));
+  ASSIGN_OR_RETURN(const std::vector<bool> converted, ReadTexts(features, dataset.target, &rows));
   ASSIGN_OR_RETURN(const QueryColumns matched, MatchQueryRows(features, rows));
   if (rows.rows() != target.rows()) {
     return InvalidField(

@@ -19,6 +19,8 @@ struct ColumnNote {
   // The set to which samples and quantiles of the target are snapped (TargetSupport::description),
   // or empty.
   std::string snapped_to = {};
+  // Appended target values that are not in this set, which is that of the rows before them.
+  int64_t beyond_support = 0;
   int64_t replaced_by_nearest = 0;  // numbers replaced by the nearest number of the context
   int64_t unknown_categories = 0;   // cells with an unknown category, treated as missing
   // If no cell of the column has a category of the context: the first categories of the context,

@@ -42,7 +42,7 @@ struct FeatureMatrix {
 
 // If rows were appended to the context, "the context" below is its first rows (BaseRows), to which
 // the transform is fitted. The appended rows are transformed like query rows, except that their
-// targets are clipped like those of the context.
+// targets are clipped if they are errors beside those of the context.
 //
 // Categorical cells are replaced by the index of their category in the context's sorted dictionary.
 // A missing cell, or a category that is not in the context, is marked as missing and imputed: in a

@@ -156,6 +156,10 @@ absl::StatusOr<std::vector<ColumnNote>> FeatureTransform::CheckAppendedRows(
   ColumnNote of_target;
   of_target.column = target_note_.column;
   RETURN_IF_ERROR(CheckTargets(rows.y, &of_target));
+  of_target.beyond_support = absl::c_count_if(rows.y, [this](double y) {
+    return target_bound_.Contains(y) && !target_support_.Contains(y);
+  });
+  if (of_target.beyond_support > 0) of_target.snapped_to = target_support_.description();
   if (!of_target.empty()) notes.push_back(std::move(of_target));
   return notes;
 }

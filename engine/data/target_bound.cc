@@ -24,7 +24,6 @@ int64_t BeforeAGroup(std::vector<double> distances, int64_t size, int64_t most) 
 }  // namespace
 
 TargetBound TargetBound::Of(absl::Span<const double> values) {
-  constexpr double kGap = 30;
   TargetBound bound;
   bound.bulk_ = Bulk::Of(values);
   if (bound.bulk_.everywhere()) return bound;
@@ -35,8 +34,7 @@ TargetBound TargetBound::Of(absl::Span<const double> values) {
   int64_t most = MostFarNumbers(static_cast<int64_t>(values.size()));
   if (beside_atom) most = std::min<int64_t>(most, 2);
   most = BeforeAGroup(distances, beside_atom ? 2 : 3, most);
-  const FarNumbers far = FindFarNumbers(std::move(distances), kLeastLimit, kGap, most);
-  if (far.count > 0) bound.limit_ = far.limit;
+  bound.limit_ = FindFarNumbers(std::move(distances), kLeastLimit, kGap, most).limit;
   return bound;
 }
 

@@ -22,6 +22,9 @@ namespace chorale {
 // j-2. So a group of similar values, such as a few wholesale orders in a shop, is a part of the
 // target. Wrong values are clipped to the distance L.
 //
+// If no value is wrong, L = max(2, a_1). A value that is appended later, and so does not determine
+// L, is wrong if its distance is greater than 30 L.
+//
 // A target with an atom, such as insurance claims, which are mostly zero, has few other values, and
 // these may be far from the atom together. In this case j is at most 2, and 2 only if these two do
 // not agree either: a_1 > 5 a_2. A target with two distinct values has no bound.
@@ -29,6 +32,8 @@ class TargetBound {
  public:
   // The smallest possible limit, in scales of the bulk.
   static constexpr double kLeastLimit = 2;
+  // The distance beyond which a value is wrong, in limits.
+  static constexpr double kGap = 30;
 
   // No bound: every value is kept.
   TargetBound() = default;
@@ -36,10 +41,11 @@ class TargetBound {
   // REQUIRES: no value is NaN.
   static TargetBound Of(absl::Span<const double> values);
 
-  bool Contains(double value) const { return bulk_.Distance(value) <= limit_; }
+  // Returns false for a value that is wrong.
+  bool Contains(double value) const { return bulk_.Distance(value) <= kGap * limit_; }
   double BringBack(double value) const { return Contains(value) ? value : bulk_.At(limit_, value); }
 
-  // L; infinity if no value is wrong.
+  // L; infinity if there is no bound.
   double limit() const { return limit_; }
 
  private:

@@ -192,6 +192,10 @@ double TargetSupport::Snap(double y) const {
   return std::clamp(y, low_, high_);
 }
 
+bool TargetSupport::Contains(double y) const {
+  return kind_ == Kind::kAtoms ? std::clamp(y, low_, high_) == y : Snap(y) == y;
+}
+
 std::string TargetSupport::Describe() const {
   std::string text;
   switch (kind_) {

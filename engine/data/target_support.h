@@ -56,6 +56,10 @@ class TargetSupport {
 
   double Snap(double y) const;
 
+  // Returns true if the target can take this value: it is on the lattice or in the set, and within
+  // the bounds. Values beside atoms are possible.
+  bool Contains(double y) const;
+
   bool is_whole_line() const { return kind_ == Kind::kWholeLine; }
   // The values to which Snap maps, for users: "integers, at least 0".
   const std::string& description() const { return description_; }

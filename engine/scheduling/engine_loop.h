@@ -156,6 +156,7 @@ class EngineLoop {
 
   ActiveList::iterator Finish(ActiveList::iterator active, absl::Status status);
   void FinishAll(const absl::Status& status);
+  void PurgeDeleted();
   void ClearCache();
   void Fail(const absl::Status& status);
   // Checks the device of the backend, once a second.
@@ -175,7 +176,7 @@ class EngineLoop {
   const FileAccess files_;
 
   ContextCache cache_;
-  // Contexts with appended rows that wait for space while their predecessors stay resident.
+  // Contexts with appended rows that wait for a predecessor, or for space while it stays resident.
   std::vector<ContextCache::Pin> successors_;
   BufferPool buffers_;
   Admission admission_;

@@ -38,8 +38,7 @@ void EngineLoop::Admit(absl::Time now) {
   room_given_back_ = false;
   cache_.PlaceWaiting(now);
   // A context that has its space, or has lost its prefix, is encoded for requests like any other.
-  std::erase_if(successors_,
-                [](const ContextCache::Pin& pin) { return !pin.keeps_prefix_waiting(); });
+  std::erase_if(successors_, [](const ContextCache::Pin& pin) { return !pin.keeps_prefix(); });
   for (auto& context : cache_.TakeReads()) request_read_(std::move(context));
   for (auto& task : cache_.TakeFileTasks(now)) files_.run(std::move(task));
   for (Active& active : sessions_) {

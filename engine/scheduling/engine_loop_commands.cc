@@ -59,10 +59,13 @@ void EngineLoop::Handle(command::Continue& continued) {
   if (by_id_.contains(continued.session)) continued.continuation();
 }
 
-void EngineLoop::Handle(command::PurgeDeleted& purge) {
+void EngineLoop::PurgeDeleted() {
+  std::erase_if(successors_, [](const ContextCache::Pin& pin) { return pin.purgeable(); });
   cache_.PurgeDeleted();
   PublishStats();
 }
+
+void EngineLoop::Handle(command::PurgeDeleted& purge) { PurgeDeleted(); }
 
 void EngineLoop::Handle(command::Succeed& succeed) {
   if (failure_.ok() && !stopping_) {
@@ -72,14 +75,18 @@ void EngineLoop::Handle(command::Succeed& succeed) {
       succeed.acquired();
     }
   }
-  cache_.PurgeDeleted();
-  PublishStats();
+  // If rows were appended to the context meanwhile, the predecessors stay for the next command.
+  if (!succeed.context->awaits_successor) {
+    for (const auto& predecessor : succeed.context->predecessors) {
+      if (const auto before = predecessor.lock()) before->awaits_successor = false;
+    }
+  }
+  PurgeDeleted();
 }
 
 void EngineLoop::Handle(command::EncodedAnew& encoded) {
   cache_.OnRegistered(*encoded.context, encoded.stays);
-  cache_.PurgeDeleted();
-  PublishStats();
+  PurgeDeleted();
 }
 
 void EngineLoop::Handle(command::LimitPools& limit) {
@@ -99,8 +106,7 @@ void EngineLoop::Handle(command::AddModel& add) {
 
 void EngineLoop::Handle(command::RetireModel& retire) {
   retired_.push_back(std::move(retire.model));
-  cache_.PurgeDeleted();
-  PublishStats();
+  PurgeDeleted();
 }
 
 void EngineLoop::FreeRetiredModels() {

@@ -56,8 +56,8 @@ struct Continue {
   SessionEnvironment::Continuation continuation;
 };
 struct PurgeDeleted {};
-// Rows were appended to a context: begins to encode its successor if the context is resident, and
-// purges the context, which was replaced.
+// `context` has the rows of its predecessors, and more. Begins to encode it once one of them is
+// resident, if one is, or is being made resident. Then purges them, because they were replaced.
 struct Succeed {
   std::shared_ptr<const RegisteredContext> context;
   std::function<void()> acquired;  // called if the cache holds the context from now on

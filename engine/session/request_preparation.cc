@@ -6,10 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "base/error_details.h"
-#include "base/names.h"
 #include "base/status_macros.h"
+#include "engine/context/check_digest.h"
 #include "engine/context/context_bytes.h"
 #include "engine/data/query_columns.h"
 #include "engine/data/training_limits.h"
@@ -17,24 +16,6 @@
 
 namespace chorale {
 namespace {
-
-absl::Status CheckSource(const Source& expected, const ContextRecord& record,
-                         const ModelInfo& model) {
-  const auto changed = [&](absl::string_view what, absl::string_view is,
-                           absl::string_view expected) {
-    return MakeError(ErrorReason::kSourceChanged,
-                     absl::StrCat("expected_source.", what, "_digest: the ", what, " of ",
-                                  QuoteName(record.name), " has the digest ", is, ", not ",
-                                  expected, " as expected: it was replaced"));
-  };
-  if (!expected.context_digest.empty() && expected.context_digest != record.digest) {
-    return changed("context", record.digest, expected.context_digest);
-  }
-  if (!expected.model_digest.empty() && expected.model_digest != model.digest) {
-    return changed("model", model.digest, expected.model_digest);
-  }
-  return absl::OkStatus();
-}
 
 // Whether numbers match categories is not known before the context is loaded.
 absl::Status CheckColumns(const RequestBase& request, const std::vector<ColumnInfo>& context) {
@@ -147,7 +128,8 @@ class QueryRowsPreparation : public Preparation {
 
  private:
   absl::Status CheckAllButColumns(const ContextRecord& record, const ModelInfo& model) const {
-    RETURN_IF_ERROR(CheckSource(request_->expected, record, model));
+    RETURN_IF_ERROR(CheckContextDigest(request_->expected.context_digest, record));
+    RETURN_IF_ERROR(CheckModelDigest(request_->expected.model_digest, record, model.digest));
     RETURN_IF_ERROR(ValidateRequest(*request_, model.config, *limits_, *backend_));
     const bool local = LocalRows(record) > 0;
     if (local) RETURN_IF_ERROR(CheckLocalRows(*request_, record.rows));

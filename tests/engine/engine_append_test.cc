@@ -16,7 +16,6 @@
 namespace chorale::testing {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class EngineAppendTest : public AppendFixture {
@@ -124,35 +123,6 @@ TEST_F(EngineAppendTest, RunningCallsFinishOnTheRowsThatTheyBeganWith) {
   EXPECT_EVENTUALLY(engine_->Stats().resident_bytes == 14 * 64);
 }
 
-TEST_F(EngineAppendTest, ARepeatedCallChangesNothing) {
-  StartEngine();
-  Register("c");
-  const std::string etag = EtagOf(Record("c"));
-  const AppendRequest request{.context = "c", .first_row = 10, .etag = etag};
-  ASSERT_TRUE(Append(request, NewRows(3, 5)).ok());
-  const std::string now = EtagOf(Record("c"));
-  const auto repeated = Append(request, NewRows(3, 5));
-  ASSERT_TRUE(repeated.ok()) << repeated.status();
-  EXPECT_TRUE(repeated->already_appended);
-  EXPECT_EQ(repeated->rows, 0);
-  EXPECT_EQ(repeated->context.record.rows, 13);
-  EXPECT_EQ(EtagOf(Record("c")), now);
-
-  const auto others = Append(request, NewRows(3, 6));
-  EXPECT_EQ(ErrorReasonOf(others.status()), "ROW_COUNT_MISMATCH") << "other rows were appended";
-  EXPECT_THAT(std::string(others.status().message()), AllOf(HasSubstr("13"), HasSubstr("10")));
-  EXPECT_EQ(ErrorReasonOf(Append(request, NewRows(2, 5)).status()), "ROW_COUNT_MISMATCH");
-  EXPECT_EQ(ErrorReasonOf(Append({.context = "c", .first_row = 14}, NewRows(1, 5)).status()),
-            "ROW_COUNT_MISMATCH");
-  EXPECT_EQ(ErrorReasonOf(Append({.context = "c", .first_row = -1}, NewRows(1, 5)).status()),
-            "ROW_COUNT_MISMATCH");
-  ASSERT_TRUE(Append({.context = "c", .first_row = 13}, NewRows(3, 5)).ok());
-  EXPECT_EQ(Record("c").rows, 16);
-  EXPECT_EQ(ErrorReasonOf(Append(request, NewRows(3, 5)).status()), "ROW_COUNT_MISMATCH")
-      << "rows were appended since";
-  EXPECT_EQ(metrics_.appends, 2);
-}
-
 TEST_F(EngineAppendTest, AnEtagGuardsTheAppend) {
   StartEngine();
   Register("c");
@@ -224,6 +194,24 @@ TEST_F(EngineAppendTest, WarningsAreAboutTheAppendedRows) {
   EXPECT_EQ(outside, 1);
   EXPECT_EQ(outcome->context.record.columns[0].outside_bulk, Record("c").columns[0].outside_bulk);
   EXPECT_EQ(Record("c").columns[0].outside_bulk, 1);
+}
+
+TEST_F(EngineAppendTest, WrongTargetsAreClippedAndCounted) {
+  model_.config.normalize_y = Normalization::kZScore;
+  StartEngine();
+  Register("c", 200);
+  ASSERT_EQ(Record("c").clipped_targets, 0);
+  Table rows = NewRows(3, 5);
+  rows.columns.back().numbers[1] = 1e9;
+  for (const int64_t appends : {1, 2}) {
+    const auto outcome = Append({.context = "c"}, rows);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    ASSERT_FALSE(outcome->notes.empty());
+    EXPECT_EQ(outcome->notes.back().column, "y");
+    EXPECT_EQ(outcome->notes.back().clipped_targets, 1) << "of this append";
+    EXPECT_EQ(outcome->context.record.clipped_targets, appends);
+    EXPECT_EQ(Record("c").clipped_targets, appends);
+  }
 }
 
 TEST_F(EngineAppendTest, BadRowsAreNamed) {

@@ -21,7 +21,8 @@ namespace {
 constexpr char kTenant[] = "tenant";
 constexpr int64_t kBaseRows = 40;
 
-// With a column of categories, in which the first rows do not have the category "new".
+// With a column of categories, in which the first rows do not have the category "new". The target
+// of other rows has an error.
 Dataset MixedDataset(int64_t rows, uint64_t seed, bool first) {
   Dataset dataset = MakeDataset(rows, seed);
   Column column{.name = "kind",
@@ -31,6 +32,7 @@ Dataset MixedDataset(int64_t rows, uint64_t seed, bool first) {
                 .codes = {}};
   for (int64_t i = 0; i < rows; ++i) column.codes.push_back(static_cast<int32_t>(i % 3 == 0));
   dataset.features.columns.push_back(std::move(column));
+  if (!first) dataset.y.front() = 1e9;
   return dataset;
 }
 

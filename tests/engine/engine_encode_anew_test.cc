@@ -1,4 +1,5 @@
 // Contexts with appended rows that are encoded anew as a whole.
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,9 @@ class EngineEncodeAnewTest : public AppendFixture {
     options_.max_appended_share = 1000;
     backend_options_.encode_steps = 200;
     StartEngine();
+    Model other = model_;
+    other.name = "other";
+    EXPECT_TRUE(engine_->AddModel(other).ok());
     Register("c");
     MustAppend("c", 3, 5);
     MakeResident("c");
@@ -153,6 +157,26 @@ TEST_F(EngineEncodeAnewTest, RowsAppendedMeanwhileAreKept) {
   EXPECT_EQ(encoding.prefix_rows, 13) << "what was encoded anew is not encoded again";
   EXPECT_EQ(Outcomes(EncodedAnewOutcome::kReplaced), 1);
   EXPECT_EVENTUALLY(engine_->Stats().resident_bytes == 16 * 64);
+}
+
+// The cache is purged while the content with the rows that were appended meanwhile is stored.
+TEST_F(EngineEncodeAnewTest, WhatWasEncodedAnewStaysUntilItIsThePrefix) {
+  std::atomic<bool> armed{false};
+  store_.after_put = [&](const ContextRecord&) {
+    if (!armed.exchange(false)) return;
+    EXPECT_TRUE(engine_->RemoveModel("other").ok());
+    EXPECT_EVENTUALLY(backend_.removed_models == 1);
+  };
+  Answer<ContextInfo> answer;
+  BeginEncoding(&answer);
+  MustAppend("c", 2, 6);
+  armed = true;
+  backend_.OpenGate();
+  ASSERT_TRUE(answer.Wait().ok());
+  EXPECT_FALSE(armed);
+  EXPECT_EQ(Answering("c"), Record("c").digest);
+  EXPECT_EQ(Record("c").appended_rows, 2);
+  EXPECT_EQ(backend_.all_encodings().back().prefix_rows, 13);
 }
 
 TEST_F(EngineEncodeAnewTest, DetailsSetMeanwhileAreKept) {

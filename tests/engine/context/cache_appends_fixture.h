@@ -22,7 +22,7 @@ class CacheAppendsFixture : public ContextCacheFixture {
     context->resident_bytes = context->record.rows * 64;
     context->append_starts = before->append_starts;
     context->append_starts.push_back(before->record.rows);
-    context->predecessor = before;
+    context->predecessors = PredecessorsFrom(before);
     context->data = std::make_unique<ContextData>(ZerosFor(*context));
     return context;
   }
@@ -36,6 +36,11 @@ class CacheAppendsFixture : public ContextCacheFixture {
     ContextCache::Pin pin = cache_->AcquireSuccessor(context, now_);
     cache_->PurgeDeleted();
     return pin;
+  }
+  // Advances the first job by one step.
+  void Step() {
+    ASSERT_TRUE(backend_->Advance({{cache_->jobs().front().work, 1}}).ok());
+    cache_->CollectJobs(now_);
   }
   // The rows that the latest encoding has copied.
   int64_t Copied() { return log_.all_encodings().back().prefix_rows; }

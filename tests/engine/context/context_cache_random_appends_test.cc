@@ -27,7 +27,7 @@ TEST_P(RandomAppendsTest, EverythingBecomesResidentAndIsGivenBack) {
   std::vector<ContextCache::Pin> pins;
   for (int i = 0; i < 3000; ++i) {
     Context& context = contexts[below(3)];
-    switch (below(7)) {
+    switch (below(10)) {
       case 0:
       case 1: {
         if (context->record.rows >= 9) context->deleted = true;
@@ -50,8 +50,13 @@ TEST_P(RandomAppendsTest, EverythingBecomesResidentAndIsGivenBack) {
       case 5:
         if (GetParam() == 0) cache_->LimitPool((5 + below(6)) * 64);
         break;
-      default:
+      case 6:
         Settle();
+        break;
+      default:  // rows are appended during encodings
+        cache_->PlaceWaiting(now_);
+        for (const auto& read : cache_->TakeReads()) cache_->OnData(read, ZerosFor(*read));
+        if (!cache_->jobs().empty()) Step();
     }
     if (pins.size() > 4) pins.clear();
     if (below(20) != 0) continue;

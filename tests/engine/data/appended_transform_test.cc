@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "engine/data/append_rows.h"
 #include "engine/data/dataset_codec.h"
@@ -236,8 +237,53 @@ TEST(AppendedTransformTest, TargetsAreClippedAsInTheFirstRows) {
   EXPECT_LT(std::abs(transform.ContextToModel(1e300)), 100);
 }
 
+// The first rows have no error of which the limit could be derived.
+TEST(AppendedTransformTest, ErrorsAmongTheTargetsAreClipped) {
+  Dataset base = ContextOf({Numbers("x", Sines(120))});
+  for (double& y : base.y) y = 50'000 + 10'000 * y;
+  const AppendedRows rows =
+      Match(base, {Numbers("x", {0, 0, 0, 0, 0})}, {5e6, 70'000, 1e9, 1e40, 200'000});
+  const Dataset appended = Append(base, rows);
+  const FeatureTransform transform = Fitted(appended);
+  const std::vector<ColumnNote> notes = transform.CheckAppendedRows(rows).value();
+  ASSERT_EQ(notes.size(), 1);
+  EXPECT_EQ(notes[0].clipped_targets, 3);
+  EXPECT_TRUE(transform.context_notes().empty()) << "the first rows have none";
+  EXPECT_EQ(transform.ContextToModel(70'000), transform.ToModel(70'000));
+  EXPECT_EQ(transform.ContextToModel(200'000), transform.ToModel(200'000)) << "no wide gap";
+  for (const double wrong : {5e6, 1e9, 1e40}) EXPECT_LT(transform.ContextToModel(wrong), 5);
+  const FeatureTransform of_base = Fitted(base);
+  for (const double y : appended.y) {
+    EXPECT_EQ(of_base.ContextToModel(y), transform.ContextToModel(y)) << "the same bits";
+  }
+}
+
+TEST(AppendedTransformTest, ValuesThatTheTargetDoesNotTakeAreCounted) {
+  Dataset counts = ContextOf({Numbers("x", Sines(120))});
+  for (size_t row = 0; row < counts.y.size(); ++row) counts.y[row] = static_cast<double>(row % 7);
+  const auto beyond = [](const Dataset& base, const std::vector<double>& y) {
+    const AppendedRows rows = Match(base, {Numbers("x", std::vector<double>(y.size()))}, y);
+    const std::vector<ColumnNote> notes = Fitted(base).CheckAppendedRows(rows).value();
+    if (notes.empty()) return std::string("none");
+    EXPECT_EQ(notes.size(), 1);
+    EXPECT_EQ(notes[0].column, "y");
+    EXPECT_EQ(notes[0].clipped_targets, 0);
+    return absl::StrCat(notes[0].beyond_support, ": ", notes[0].snapped_to);
+  };
+  EXPECT_EQ(beyond(counts, {3, 0, 6}), "none");
+  EXPECT_EQ(beyond(counts, {3, 2.5, 9, -1}), "3: integers, at least 0, at most 6");
+  Dataset prices = counts;
+  for (double& y : prices.y) y = y < 2 ? 9.99 : y < 4 ? 49.5 : 100.25;
+  EXPECT_EQ(beyond(prices, {9.99, 49.5}), "none");
+  EXPECT_EQ(beyond(prices, {9.99, 19.99}), "1: the 3 values that the context contains");
+  Dataset plain = counts;
+  for (size_t row = 0; row < plain.y.size(); ++row) plain.y[row] = std::sin(row);
+  EXPECT_EQ(beyond(plain, {0.123, 2}), "none");
+}
+
 TEST(AppendedTransformTest, RowsThatCannotBeEncodedAreRejected) {
-  const Dataset base = ContextOf({Numbers("x", Sines(120)), Numbers("z", Sines(120))});
+  Dataset base = ContextOf({Numbers("x", Sines(120)), Numbers("z", Sines(120))});
+  base.y.assign(base.y.size(), 1);  // a constant has no bound
   const AppendedRows target = Match(base, {Numbers("x", {0, 0}), Numbers("z", {0, 0})}, {0, 1e300});
   const FeatureTransform transform = Fitted(base);
   absl::Status status = transform.CheckAppendedRows(target).status();

@@ -48,12 +48,13 @@ INSTANTIATE_TEST_SUITE_P(
                      [](Table& rows) {
                        rows.columns.push_back(Numbers("height", {1, 2}));
                      },
-                     "rows.columns[\"height\"]", "is not a feature column of the context"},
+                     "rows.columns[\"height\"]",
+                     "is neither a feature nor the target of the context"},
         RejectedCase{"TwoTargets",
                      [](Table& rows) {
                        rows.columns.push_back(Numbers("y", {1, 2}));
                      },
-                     "rows.columns[\"y\"]", "is not a feature column of the context"},
+                     "rows.columns", "two columns have the name \"y\""},
         RejectedCase{"NoRows",
                      [](Table& rows) {
                        for (Column& column : rows.columns) {

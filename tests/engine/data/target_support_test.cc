@@ -258,5 +258,20 @@ TEST(TargetSupportTest, SnapIsMonotone) {
   }
 }
 
+TEST(TargetSupportTest, TheValuesOfTheContextAreAllPossible) {
+  const std::vector<double> prices = Values({{9.99, 20}, {49.5, 20}, {100, 30}});
+  const std::vector<double> grades = Values({{1, 20}, {2, 20}, {3, 20}, {4, 20}, {5, 20}});
+  const std::vector<double> rain = With(Values({{0, 60}}), 100, 1, 9);
+  for (const std::vector<double>& values : {prices, grades, rain, With({}, 100, 0, 1)}) {
+    const TargetSupport support = TargetSupport::Of(values);
+    for (const double value : values) EXPECT_TRUE(support.Contains(value)) << value;
+  }
+  EXPECT_FALSE(TargetSupport::Of(prices).Contains(50));
+  EXPECT_FALSE(TargetSupport::Of(grades).Contains(2.5));
+  EXPECT_FALSE(TargetSupport::Of(grades).Contains(6)) << "beyond the largest";
+  EXPECT_TRUE(TargetSupport::Of(rain).Contains(0.001)) << "only results are snapped to an atom";
+  EXPECT_FALSE(TargetSupport::Of(rain).Contains(-0.5)) << "it is bounded by the atom";
+}
+
 }  // namespace
 }  // namespace chorale

@@ -144,8 +144,7 @@ class Scenario {
     const absl::Duration ttl =
         random_.Percent(20) ? random_.UpTo(kArrivals) : absl::InfiniteDuration();
     new_rows_ = shape.rows;
-    const absl::StatusOr<std::string> digest =
-        engine_->Register(context->tenant, context->name, shape, ttl);
+    const auto digest = engine_->Register(context->tenant, context->name, shape, ttl);
     new_rows_.reset();
     EXPECT_FALSE(digest.ok() && Unsupported(shape));
     EXPECT_TRUE(!digest.ok() || context->versions.back() == *digest);
@@ -153,13 +152,14 @@ class Scenario {
 
   // Fails if the device does not support it, or the rows cannot be read or do not fit.
   void Append(Context* context) {
+    const bool nested = std::exchange(changing_, true);
     const int64_t rows = random_.OneOf({1, 1, 3, 10});
     new_rows_ = context->rows + rows;
-    const absl::StatusOr<std::string> digest =
-        engine_->Append(context->tenant, context->name, rows);
+    const auto digest = engine_->Append(context->tenant, context->name, rows);
     new_rows_.reset();
     EXPECT_FALSE(digest.ok() && !backend_.appends);
     EXPECT_TRUE(!digest.ok() || context->versions.back() == *digest);
+    changing_ = nested;
   }
 
   // Notes a version that is stored. The engine itself stores only the same rows, encoded anew.
@@ -173,11 +173,10 @@ class Scenario {
   }
 
   void ChangeContext() {
-    const bool nested = std::exchange(changing_, true);
     Context& context = contexts_[random_.Below(std::ssize(contexts_))];
-    if (random_.Percent(appends_)) {
-      Append(&context);
-    } else if (random_.Percent(70)) {
+    if (random_.Percent(appends_)) return Append(&context);
+    const bool nested = std::exchange(changing_, true);
+    if (random_.Percent(70)) {
       Register(&context, RandomShape(backend_, &random_));
     } else if (engine_->impl().DeleteContext(context.tenant, context.name).ok()) {
       context.versions.emplace_back();
@@ -225,7 +224,7 @@ class Scenario {
   }
 
   void AddCall() {
-    const Context& context = contexts_[random_.Below(std::ssize(contexts_))];
+    Context& context = contexts_[random_.Below(std::ssize(contexts_))];
     auto call = std::make_shared<SimulatedCall>();
     calls_.push_back(call);
     call->context = context.name;
@@ -241,6 +240,9 @@ class Scenario {
     if (random_.Percent(10)) of_call.max_resident_bytes = random_.OneOf({1, 4}) << 10;
     requests_->Send(call, std::move(of_call));
     if (random_.Percent(3)) clock_.After(absl::ZeroDuration(), [this] { ChangeContext(); });
+    for (int i = 0; i < 3 && random_.Percent(appends_ / 3); ++i) {  // while it is encoded
+      clock_.After(random_.UpTo(absl::Milliseconds(100)), [this, &context] { Append(&context); });
+    }
     if (random_.Percent(20)) {
       clock_.After(random_.UpTo(absl::Seconds(random_.OneOf({0, 3}))), [this, call] {
         call->cancelled = std::min(call->cancelled, clock_.Now());
