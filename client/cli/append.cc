@@ -12,6 +12,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/context_report.h"
 #include "client/cpp/csv_columns.h"
+#include "client/cpp/status_from_grpc.h"
 
 namespace chorale::client {
 namespace {
@@ -41,6 +42,18 @@ absl::Status AddTarget(const AppendArguments& arguments, Rows* rows) {
   return rows->features.AddNumeric(target, std::move(values));
 }
 
+// Returns the error of a call that may have appended the rows, with the way to repeat it. Its exit
+// code is not that of temporary errors: the same command would append the rows twice.
+absl::Status WithRepetition(const absl::Status& error, int64_t first_row) {
+  const bool late = absl::IsDeadlineExceeded(error);
+  const absl::StatusCode code =
+      absl::IsCancelled(error) ? absl::StatusCode::kCancelled : absl::StatusCode::kUnknown;
+  return absl::Status(
+      code, absl::StrCat(error.message(),
+                         "; the rows may have been appended: repeat the command with --first-row ",
+                         first_row, late ? " and a longer --timeout" : ""));
+}
+
 absl::Status RunAppend(const AppendArguments& arguments, Environment* environment) {
   const std::string& id = arguments.rows.context;
   const std::string& file = arguments.rows.file;
@@ -58,11 +71,16 @@ absl::Status RunAppend(const AppendArguments& arguments, Environment* environmen
   };
   const absl::StatusOr<AppendedRows> appended =
       client->AppendRows(id, rows.features, options, environment->call());
+  if (OutcomeUnknown(appended.status())) {
+    return WithRepetition(appended.status(), *options.first_row);
+  }
   RETURN_IF_ERROR(WithLine(appended.status(), file, rows));
   NoteWarnings(appended->warnings, *environment);
   if (arguments.validate_only) {
-    environment->Note(absl::StrCat("the rows are valid and were not appended; encoding them needs ",
-                                   EstimateText(appended->estimate)));
+    environment->Note(
+        absl::StrCat("the rows are valid and were not appended; while they are encoded, the whole "
+                     "context needs ",
+                     EstimateText(appended->estimate)));
   } else if (appended->already_appended) {
     environment->Note(absl::StrCat("context '", id, "' already has these rows"));
   } else {
@@ -81,13 +99,15 @@ void AddAppendCommand(CLI::App* app, Environment* environment) {
                                  "Append the rows of a CSV file to a "
                                  "context",
                                  arguments, RunAppend);
-  AddRowsOptions(command, &arguments->rows);
+  AddRowsOptions(command, &arguments->rows,
+                 "CSV file of the rows to append, with a header line and the context's features "
+                 "and its target; other columns are ignored. \"-\": standard input");
   command
       ->add_option("--first-row", arguments->first_row,
                    "Number of rows that the context has before the append. If it has these rows "
                    "after the first N already, nothing changes, so that the command can be "
                    "repeated [the number of rows that it has now]")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(IntegerBetween(0, kMaxInt64))
       ->type_name("N");
   command
       ->add_option("--etag", arguments->etag,

@@ -238,13 +238,13 @@ void AddBenchCommand(CLI::App* app, Environment* environment) {
           "own connections, and makes one call at a time")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1, 4096))
+      ->transform(IntegerBetween(1, 4096))
       ->type_name("N,...")
       ->capture_default_str();
-  const auto add_count = [&](const std::string& name, int64_t* count, int64_t most,
+  const auto add_count = [&](const std::string& name, int64_t* count, uint64_t most,
                              const std::string& description) {
     command->add_option(name, *count, description)
-        ->check(CLI::Range(int64_t{1}, most))
+        ->transform(IntegerBetween(1, most))
         ->type_name("N")
         ->capture_default_str();
   };

@@ -12,14 +12,16 @@
 
 namespace chorale::client {
 
-void AddRowsOptions(CLI::App* command, RowsOptions* options) {
+void AddRowsOptions(CLI::App* command, RowsOptions* options, const std::string& rows) {
   command->add_option("NAME", options->context, "Name of the context")->required();
-  command
-      ->add_option("ROWS", options->file,
-                   "CSV file of the query rows, with a header line and the context's features; "
-                   "other columns are ignored. \"-\": standard input")
-      ->required();
+  command->add_option("ROWS", options->file, rows)->required();
   AddMissingOption(command, &options->missing);
+}
+
+void AddQueryRowsOptions(CLI::App* command, RowsOptions* options) {
+  AddRowsOptions(command, options,
+                 "CSV file of the query rows, with a header line and the context's features; other "
+                 "columns are ignored. \"-\": standard input");
 }
 
 CLI::Option* AddList(CLI::App* command, const std::string& name, std::vector<std::string>* values,
@@ -75,6 +77,23 @@ MissingMarks MarksOf(const std::vector<std::string>& values) {
   return MissingMarks(marks);
 }
 
+CLI::Validator IntegerBetween(uint64_t least, uint64_t most) {
+  std::string bound = absl::StrCat(most);
+  if (most == kMaxInt64) bound = "2^63 - 1";
+  if (most == std::numeric_limits<uint64_t>::max()) bound = "2^64 - 1";
+  return CLI::Validator(
+      [least, most, bound](std::string& text) {
+        uint64_t number = 0;
+        const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+        if (!digits || !absl::SimpleAtoi(text, &number) || number < least || number > most) {
+          return absl::StrCat("must be an integer from ", least, " to ", bound, ": ", text);
+        }
+        text = absl::StrCat(number);
+        return std::string();
+      },
+      "");
+}
+
 CLI::Validator SecondsBetween(double least, double most) {
   return CLI::Validator(
       [least, most](const std::string& text) {
@@ -94,7 +113,7 @@ void AddLocalRowsOption(CLI::App* command, int64_t* local_rows) {
           "--local-rows", *local_rows,
           "Use only L rows of the context, those nearest to the rows of the call; they are "
           "encoded for each call. 0: use all rows")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(IntegerBetween(0, kMaxInt64))
       ->type_name("L")
       ->capture_default_str();
 }
@@ -108,12 +127,8 @@ void AddNoSnapFlag(CLI::App* command, bool* no_snap) {
 
 CLI::Option* AddSeedOption(CLI::App* command, std::optional<uint64_t>* seed,
                            const std::string& description) {
-  return command->add_option("--seed", *seed, description)->check([](const std::string& text) {
-    uint64_t number = 0;
-    const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
-    const bool good = digits && absl::SimpleAtoi(text, &number);
-    return good ? std::string() : "must be an integer from 0 to 2^64 - 1: " + text;
-  });
+  return command->add_option("--seed", *seed, description)
+      ->transform(IntegerBetween(0, std::numeric_limits<uint64_t>::max()));
 }
 
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,21 +48,28 @@ absl::StatusOr<std::vector<std::string>> ColumnsOf(const std::string& option,
                                                    const std::vector<std::string>& values,
                                                    const CsvTable& csv);
 
-// A context and a file of query rows.
+// A context and a file of rows with its features.
 struct RowsOptions {
   std::string context;
   std::string file;
   std::vector<std::string> missing;  // as in AddMissingOption
 };
 
-void AddRowsOptions(CLI::App* command, RowsOptions* options);
+// Adds NAME, ROWS with this description, and --missing.
+void AddRowsOptions(CLI::App* command, RowsOptions* options, const std::string& rows);
+void AddQueryRowsOptions(CLI::App* command, RowsOptions* options);
 void AddMissingOption(CLI::App* command, std::vector<std::string>* values);
 // The marks of missing cells, which consist of the defaults and the values of the option.
 MissingMarks MarksOf(const std::vector<std::string>& values);
 
-// Adds "--seed" with a check that the number is a seed.
+// Adds "--seed".
 CLI::Option* AddSeedOption(CLI::App* command, std::optional<uint64_t>* seed,
                            const std::string& description);
+
+// Validates an option with an integer: decimal digits, from `least` to `most`. For
+// Option::transform, because it removes leading zeros, which CLI11 would read as octal.
+inline constexpr uint64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+CLI::Validator IntegerBetween(uint64_t least, uint64_t most);
 
 // Validates an option in seconds: a number from `least` to `most`, and not NaN.
 CLI::Validator SecondsBetween(double least, double most);

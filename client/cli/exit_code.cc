@@ -3,10 +3,12 @@
 #include <signal.h>
 
 #include "client/cpp/retry.h"
+#include "client/cpp/status_from_grpc.h"
 
 namespace chorale::client {
 
 ExitCode ExitCodeFor(const absl::Status& status) {
+  if (ErrorReason(status) == "SOURCE_CHANGED") return ExitCode::kAlreadyExists;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return ExitCode::kOk;

@@ -12,7 +12,7 @@ enum class ExitCode {
   kServerError = 1,  // the server failed, timed out, is unreachable, or denied the call
   kBadInput = 2,     // invalid usage, or an invalid file or value
   kNotFound = 3,
-  kAlreadyExists = 4,
+  kAlreadyExists = 4,  // a context with different content, another etag or number of rows
   kTryAgain = 5,       // the server is full or draining, or a quota is used up
   kHungUp = 129,       // SIGHUP; this and the following are the shells' convention
   kInterrupted = 130,  // Ctrl-C

@@ -146,7 +146,7 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
   CLI::App* command =
       AddCommand(app, environment, "log-density",
                  "Compute joint log-densities of values for query rows", arguments, RunLogDensity);
-  AddRowsOptions(command, &arguments->rows);
+  AddQueryRowsOptions(command, &arguments->rows);
   AddList(
       command, "--values", &arguments->columns,
       "Columns of values; each column is a vector over all rows [the target column; all columns of "
@@ -161,7 +161,7 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
           ->add_option(
               "--orders", arguments->orders,
               "Average the density over R random orders of the rows; 0: use the order of ROWS")
-          ->check(CLI::NonNegativeNumber)
+          ->transform(IntegerBetween(0, kMaxInt64))
           ->type_name("R")
           ->capture_default_str();
   AddSeedOption(command, &arguments->seed,

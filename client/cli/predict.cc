@@ -100,7 +100,7 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
   CLI::App* command =
       AddCommand(app, environment, "predict", "Predict the marginal distribution of each query row",
                  arguments, RunPredict);
-  AddRowsOptions(command, &arguments->rows);
+  AddQueryRowsOptions(command, &arguments->rows);
   command
       ->add_option("--quantiles", arguments->quantiles,
                    "Probabilities of the quantiles, each strictly between 0 and 1")

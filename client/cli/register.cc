@@ -246,7 +246,7 @@ void AddMemoryOptions(CLI::App* command, RegisterArguments* arguments) {
               "--memory-rows", arguments->memory_rows,
               "Reduce the rows to N keys in each layer and K/V head of the model, at least 64: for "
               "tables of many rows, which then need less memory and time. 0: keep all rows")
-          ->check(CLI::NonNegativeNumber)
+          ->transform(IntegerBetween(0, kMaxInt64))
           ->type_name("N")
           ->capture_default_str();
   command

@@ -24,7 +24,7 @@ constexpr char kFooter[] =
     "  1    the server failed, timed out, is unreachable, or denied the call\n"
     "  2    invalid usage, or an invalid file or value\n"
     "  3    the context or model does not exist\n"
-    "  4    the context with this name has different content, another etag or row count\n"
+    "  4    the context has different content, or another etag or number of rows\n"
     "  5    temporary: the server is full or shutting down, or a quota is used up\n"
     "  129  ended by SIGHUP; 130: by Ctrl-C; 143: by SIGTERM\n\n"
     "Example:\n"
@@ -55,7 +55,7 @@ void AddSharedOptions(CLI::App* app, SharedOptions* options) {
       ->capture_default_str();
   app->add_option("--retries", options->retries,
                   "Retries of a call if the server is full or shutting down")
-      ->check(CLI::Range(0, 1'000'000))
+      ->transform(IntegerBetween(0, 1'000'000))
       ->type_name("N")
       ->capture_default_str();
   app->add_flag("--quiet,-q", options->quiet,

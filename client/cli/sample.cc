@@ -135,9 +135,9 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
   auto arguments = std::make_shared<SampleArguments>();
   CLI::App* command = AddCommand(app, environment, "sample",
                                  "Draw joint sample paths over query rows", arguments, RunSample);
-  AddRowsOptions(command, &arguments->rows);
+  AddQueryRowsOptions(command, &arguments->rows);
   command->add_option("--paths", arguments->paths, "Number of joint sample paths")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}))
+      ->transform(IntegerBetween(1, 1'000'000'000))
       ->type_name("B")
       ->capture_default_str();
   AddSeedOption(

@@ -98,7 +98,7 @@ void AddTokenCommand(CLI::App* app, Environment* environment) {
       ->required()
       ->type_name("FILE");
   command->add_option("--days", options->days, "Days until the token expires [never]")
-      ->check(CLI::Range(1, 36500))
+      ->transform(IntegerBetween(1, 36500))
       ->type_name("N");
 }
 

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/server_address.h"
+#include "client/cpp/status_from_grpc.h"
 #include "client/cpp/table_codec.h"
 
 namespace chorale::client {
@@ -196,18 +197,26 @@ absl::StatusOr<AppendedRows> Client::AppendRows(const std::string& id, const Dat
   *request.mutable_rows() = EncodeTable(rows, TableUse::kRegister);
   if (options.first_row.has_value()) request.set_first_row(*options.first_row);
   request.set_etag(options.etag);
+  if (!options.expected_source.context_digest().empty()) {
+    *request.mutable_expected_source() = options.expected_source;
+  }
   if (options.missing_targets == MissingTargets::kDrop) {
     request.set_missing_targets(v1::ContextSpec::MISSING_TARGETS_DROP);
   }
   request.set_validate_only(options.validate_only);
   v1::AppendRowsResponse response;
+  bool open = false;  // whether an attempt may have appended the rows
   const auto attempt = [&](const Deadline& deadline) {
-    return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncAppendRows, request, id,
-                     deadline, call.cancellation, &response);
+    absl::Status end = UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncAppendRows,
+                                 request, id, deadline, call.cancellation, &response);
+    open = open || (!options.validate_only && LeavesOutcomeOpen(end));
+    return end;
   };
   const bool idempotent = options.first_row.has_value() || options.validate_only;
   const absl::Status status =
       idempotent ? Run(call, attempt) : attempt(Deadline::After(TimeoutOf(call)));
+  // Aborted names the rows that the context has.
+  if (!status.ok() && open && !absl::IsAborted(status)) return WithUnknownOutcome(status);
   RETURN_IF_ERROR(status);
   AppendedRows appended;
   appended.context = std::move(*response.mutable_context());

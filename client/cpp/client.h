@@ -10,7 +10,7 @@
 //   - A call about a context sends the context's id as the metadata "chorale-context", by which
 //     proxies route to one of several servers.
 //   - A call ends by its deadline, or within about 20 ms after its cancellation. The server then
-//     stops its work.
+//     stops its work; AppendRows may have stored the rows, and EncodeAnew continues.
 //   - Errors have the server's status code, with two exceptions: CANCELLED means that the caller
 //     cancelled the call, and UNAVAILABLE also means that the server cancelled it or that the
 //     connection was lost. The message contains the invalid field and the retry delay;
@@ -107,11 +107,13 @@ struct RegisterOptions {
 };
 
 struct AppendOptions {
-  // The number of rows that the context has before the append (v1::AppendRowsRequest.first_row). If
-  // it has exactly these rows appended already, nothing changes, so that the client retries the
-  // call. nullopt: not checked, and not retried, because a retry could append the rows twice.
+  // The number of rows that the context has before the append (v1::AppendRowsRequest.first_row). A
+  // repetition changes nothing, so that the client retries the call. nullopt: not checked, and not
+  // retried, because a retry could append the rows twice.
   std::optional<int64_t> first_row = {};
   std::string etag = {};  // that the context must have (Aborted otherwise); empty: any
+  // The digest that the context must have; the digest of the model is not compared.
+  v1::Source expected_source = {};
   MissingTargets missing_targets = MissingTargets::kReject;
   // Whether the server only validates the append, and returns the context that would result.
   bool validate_only = false;
@@ -215,8 +217,8 @@ struct Registration {
 
 struct AppendedRows {
   v1::Context context;
-  int64_t row_count = 0;          // appended by this call, without dropped rows
-  bool already_appended = false;  // the context had these rows after AppendOptions::first_row
+  int64_t row_count = 0;          // of the call, without dropped rows
+  bool already_appended = false;  // the call, or an attempt of it, was a repetition
   std::vector<v1::Warning> warnings;
   v1::Estimate estimate;  // of encoding the rows; only with validate_only
 };
@@ -248,8 +250,9 @@ class Client {
 
   // Appends `rows`, which have the context's features and its target, in one message, whose size
   // the server limits. Aborted if the context has another number of rows than `first_row`, or
-  // another etag; FailedPrecondition if the server cannot append rows to the context; Unimplemented
-  // if the server is too old.
+  // another etag; FailedPrecondition if the context has another digest, or the server cannot append
+  // rows to it; Unimplemented if the server is too old. After an error for which OutcomeUnknown is
+  // true, the rows may have been appended: repeat the call with the same `first_row`.
   absl::StatusOr<AppendedRows> AppendRows(const std::string& id, const DataFrame& rows,
                                           const AppendOptions& options,
                                           const CallOptions& call = {});

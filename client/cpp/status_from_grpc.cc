@@ -18,6 +18,7 @@ namespace {
 constexpr char kRetryPayload[] = "chorale.client/retry_delay_ns";
 constexpr char kReasonPayload[] = "chorale.client/reason";
 constexpr char kFieldsPayload[] = "chorale.client/refused_fields";
+constexpr char kUnknownOutcomePayload[] = "chorale.client/unknown_outcome";
 
 // Of the reasons of a Chorale server. A proxy may add reasons of its own.
 constexpr char kDomain[] = "chorale";
@@ -108,6 +109,31 @@ absl::Duration RetryDelay(const absl::Status& status) {
 std::string ErrorReason(const absl::Status& status) {
   const absl::optional<absl::Cord> payload = status.GetPayload(kReasonPayload);
   return payload.has_value() ? std::string(*payload) : std::string();
+}
+
+bool OutcomeUnknown(const absl::Status& status) {
+  return status.GetPayload(kUnknownOutcomePayload).has_value();
+}
+
+absl::Status WithUnknownOutcome(absl::Status status) {
+  status.SetPayload(kUnknownOutcomePayload, absl::Cord());
+  return status;
+}
+
+bool LeavesOutcomeOpen(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return true;
+    case absl::StatusCode::kUnavailable: {
+      const std::string reason = ErrorReason(status);
+      return reason != "STARTING" && reason != "DRAINING";  // with these, the server rejects calls
+    }
+    default:
+      return false;
+  }
 }
 
 std::vector<std::string> RefusedFields(const absl::Status& status) {

@@ -26,6 +26,14 @@ absl::Duration RetryDelay(const absl::Status& status);
 // server is older than reasons.
 std::string ErrorReason(const absl::Status& status);
 
+// Returns whether the server may have carried out a call that failed. Only errors of
+// Client::AppendRows are marked in this way, by WithUnknownOutcome.
+bool OutcomeUnknown(const absl::Status& status);
+absl::Status WithUnknownOutcome(absl::Status status);
+
+// Returns whether the server may have carried out an attempt that ended with this error.
+bool LeavesOutcomeOpen(const absl::Status& status);
+
 // Returns the invalid fields of the request, such as "rows.columns[2].name"; may be empty.
 std::vector<std::string> RefusedFields(const absl::Status& status);
 

@@ -129,6 +129,7 @@ absl::StatusOr<AppendRequest> DecodeAppend(const v1::AppendRowsRequest& message)
     return UnknownEnum("missing_targets", message.missing_targets());
   }
   request.etag = message.etag();
+  request.expected_digest = message.expected_source().context_digest();
   request.drop_missing_targets = message.missing_targets() == v1::ContextSpec::MISSING_TARGETS_DROP;
   request.validate_only = message.validate_only();
   return request;

@@ -148,12 +148,10 @@ void EncodeAppend(const AppendOutcome& outcome, int64_t sent_rows,
                   v1::AppendRowsResponse* message) {
   EncodeContext(outcome.context, message->mutable_context());
   message->set_already_appended(outcome.already_appended);
-  if (!outcome.already_appended) {
-    message->set_appended_row_count(outcome.rows);
-    EncodeTableWarnings({}, outcome.context.record.target, sent_rows - outcome.rows,
-                        message->mutable_warnings());
-  }
-  EncodeWarnings(outcome.notes, message->mutable_warnings());
+  message->set_appended_row_count(outcome.rows);
+  EncodeTableWarnings({}, outcome.context.record.target, sent_rows - outcome.rows,
+                      message->mutable_warnings());
+  EncodeWarnings(outcome.notes, message->mutable_warnings(), RowUse::kAppended);
   if (outcome.estimate.has_value()) {
     message->mutable_context()->clear_etag();  // of no version that exists
     EncodeEstimate(*outcome.estimate, message->mutable_estimate());

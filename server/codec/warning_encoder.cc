@@ -27,22 +27,26 @@ std::string Cells(int64_t count, absl::string_view one, absl::string_view many) 
   return absl::StrCat(count, count == 1 ? " cell " : " cells ", count == 1 ? one : many);
 }
 
-std::string UnknownCategories(const ColumnNote& note) {
+std::string UnknownCategories(const ColumnNote& note, RowUse use) {
   const int64_t cells = note.unknown_categories;
+  const bool appended = use == RowUse::kAppended;
+  const absl::string_view until = appended ? " until the context is encoded anew" : "";
   if (note.known_categories.empty()) {
-    return absl::StrCat(Cells(cells, "has a category", "have categories"),
-                        " that the context does not contain, and ",
-                        cells == 1 ? "is treated" : "are treated", " as missing");
+    return absl::StrCat(Cells(cells, "has a category", "have categories"), " that ",
+                        appended ? "the base rows of the context do" : "the context does",
+                        " not contain, and ", cells == 1 ? "is treated" : "are treated",
+                        " as missing", until);
   }
   std::string known;
   for (const std::string& category : note.known_categories) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", QuoteName(category));
   }
   const auto shown = static_cast<int64_t>(note.known_categories.size());
-  return absl::StrCat(
-      "none of its ", cells, cells == 1 ? " cell" : " cells",
-      " contains a category of the context, so all are treated as missing; the context has ", known,
-      note.known_category_count > shown ? ", ..." : "");
+  return absl::StrCat("none of its ", cells, cells == 1 ? " cell" : " cells",
+                      " contains a category of ", appended ? "the base rows of " : "",
+                      "the context, so all are treated as missing", until, "; ",
+                      appended ? "the base rows have " : "the context has ", known,
+                      note.known_category_count > shown ? ", ..." : "");
 }
 
 // Of a season.
@@ -128,7 +132,7 @@ void EncodeTableWarnings(absl::Span<const TextWarning> texts, const std::string&
   writer.Finish();
 }
 
-void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
+void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings, RowUse use) {
   WarningWriter writer(warnings);
   for (const ColumnNote& note : notes) {
     if (note.left_out) {
@@ -165,7 +169,15 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
                               " so far from all others that the model clips the distance to the "
                               "farthest of the others: means and sums do not include the excess"));
     }
-    if (!note.snapped_to.empty()) {
+    if (note.beyond_support > 0) {
+      writer.Add(
+          v1::Warning::REASON_SNAPPED, note.column, note.beyond_support,
+          absl::StrCat(note.beyond_support, " of the appended values ",
+                       note.beyond_support == 1 ? "is" : "are",
+                       " not among the possible values of the earlier rows: ", note.snapped_to,
+                       "; draws and quantiles are snapped to these, so encode the context "
+                       "anew if they are to include others"));
+    } else if (!note.snapped_to.empty()) {
       writer.Add(v1::Warning::REASON_SNAPPED, note.column, 0,
                  absl::StrCat("the target has repeated values in the context, so draws and "
                               "quantiles are snapped to ",
@@ -183,7 +195,7 @@ void EncodeWarnings(absl::Span<const ColumnNote> notes, Warnings* warnings) {
     }
     if (note.unknown_categories > 0) {
       writer.Add(v1::Warning::REASON_UNKNOWN_CATEGORY, note.column, note.unknown_categories,
-                 UnknownCategories(note));
+                 UnknownCategories(note, use));
     }
   }
   writer.Finish();

@@ -23,9 +23,14 @@ void EncodeTableWarnings(absl::Span<const TextWarning> texts, const std::string&
                          int64_t dropped_rows,
                          google::protobuf::RepeatedPtrField<v1::Warning>* warnings);
 
+// The rows of a request that the notes are about. The categories of appended rows are compared with
+// those of the base rows.
+enum class RowUse { kRegisteredOrQuery, kAppended };
+
 // Adds the engine's warnings in the order of the columns.
 void EncodeWarnings(absl::Span<const ColumnNote> notes,
-                    google::protobuf::RepeatedPtrField<v1::Warning>* warnings);
+                    google::protobuf::RepeatedPtrField<v1::Warning>* warnings,
+                    RowUse use = RowUse::kRegisteredOrQuery);
 
 }  // namespace chorale
 

@@ -34,8 +34,8 @@ bool IsServiceLink(absl::Span<const absl::string_view> words) {
 
 bool IsForeignVariable(absl::string_view variable) {
   if (kSanitized && variable == "CHORALE_FAULTS") return true;
-  for (const absl::string_view known :
-       {"CHORALE_SERVER", "CHORALE_TOKEN", "CHORALE_CUDA_LIBRARY"}) {
+  for (const absl::string_view known : {"CHORALE_SERVER", "CHORALE_TOKEN", "CHORALE_HOME",
+                                        "CHORALE_SERVER_BUNDLE", "CHORALE_CUDA_LIBRARY"}) {
     if (variable == known) return true;
   }
   const std::vector<absl::string_view> words = absl::StrSplit(variable, '_');

@@ -150,7 +150,7 @@ TEST_F(AppendRowsTest, ARepeatedCallAppendsNothing) {
   const auto again = Send(*client_, request);
   ASSERT_TRUE(again.ok()) << again.status.error_message();
   EXPECT_TRUE(again.value.already_appended());
-  EXPECT_EQ(again.value.appended_row_count(), 0);
+  EXPECT_EQ(again.value.appended_row_count(), kRows - kBase);
   EXPECT_EQ(again.value.context().etag(), first.value.context().etag());
   // Other rows are not these rows.
   const auto other = Send(*client_, Append("c", ContextTable(Table(), 0, kRows - kBase), kBase));
@@ -159,6 +159,28 @@ TEST_F(AppendRowsTest, ARepeatedCallAppendsNothing) {
   EXPECT_THAT(other.status.error_message(), HasSubstr(absl::StrCat(kRows)));
   EXPECT_THAT(other.status.error_message(), HasSubstr(absl::StrCat(kBase)));
   EXPECT_EQ(client_->Get("c").value.row_count(), kRows);
+}
+
+TEST_F(AppendRowsTest, RowsAreNotAppendedToATableThatHasReplacedTheContent) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  v1::AppendRowsRequest request = Append("c", ContextTable(Table(), kBase, 2), kBase);
+  request.mutable_expected_source()->set_context_digest(Register("c").digest());
+  v1::ContextSpec spec;
+  spec.set_context_id("c");
+  spec.set_target_column("y");
+  spec.set_replace(true);
+  ASSERT_TRUE(client_->Upload(spec, {ContextTable(Table(), 1, kBase)}).ok());
+  const auto refused = Send(*client_, request);
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(refused.status), "SOURCE_CHANGED");
+  EXPECT_EQ(client_->Get("c").value.row_count(), kBase);
+
+  request.mutable_expected_source()->set_context_digest(client_->Get("c").value.digest());
+  ASSERT_TRUE(Send(*client_, request).ok());
+  const auto again = Send(*client_, request);
+  ASSERT_TRUE(again.ok()) << again.status.error_message();
+  EXPECT_TRUE(again.value.already_appended());
+  EXPECT_EQ(again.value.context().row_count(), kBase + 2);
 }
 
 TEST_F(AppendRowsTest, EncodedAnewTheContentIsThatOfARegistration) {

@@ -177,7 +177,7 @@ MESSAGES = (
         f'rows {{ {TABLE} }}']),
     ('AppendRowsRequest', 'append', [
         f'name: "contexts/a" rows {{ {TABLE} }} first_row: 3 etag: "e" validate_only: true '
-        'missing_targets: MISSING_TARGETS_DROP']),
+        'missing_targets: MISSING_TARGETS_DROP expected_source { context_digest: "d" }']),
 )
 FORM_MESSAGES = (
     ('PredictRequest', 'predict_forms', [

@@ -233,7 +233,7 @@ TEST_F(CommandLineTest, UsageErrors) {
   for (const char* paths : {"0", "9223372036854775807"}) {
     ExpectFailure({"sample", "houses", "x.csv", "--paths", paths}, 2, "--paths");
   }
-  ExpectFailure({"ls", "--retries", "2147483647"}, 2, "--retries");
+  ExpectFailure({"ls", "--retries", "2147483647"}, 2, "must be an integer from 0 to 1000000");
   ExpectFailure({"predict", "houses", "x.csv", "--quantiles", "0.5,1"}, 2,
                 "strictly between 0 and 1");
   ExpectFailure({"ls", "--format", "xml"}, 2, "--format");

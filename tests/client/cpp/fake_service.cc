@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/number_text.h"
+#include "tests/client/cpp/server_errors.h"
 
 namespace chorale::client {
 namespace {
@@ -209,7 +210,8 @@ grpc::Status FakeService::Predict(grpc::ServerContext* server_context,
   }
   const std::string& expected = request->expected_source().context_digest();
   if (!expected.empty() && expected != context.digest()) {
-    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "it was replaced");
+    return WithReason(grpc::StatusCode::FAILED_PRECONDITION, "it was replaced", "SOURCE_CHANGED",
+                      "chorale");
   }
   response->mutable_source()->set_context_digest(context.digest());
   response->mutable_source()->set_model_digest("model");

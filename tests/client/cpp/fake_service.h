@@ -54,6 +54,8 @@ class FakeService final : public v1::Chorale::Service {
   // The model's notice and form.
   void set_notice(const std::string& notice);
   void set_form(const std::string& form);
+  // Makes AppendRows store the rows and then wait until the client ends the call.
+  void set_append_without_response(bool on) { append_without_response_ = on; }
   // Sets how long every call takes, unless the client cancels it.
   void set_delay(absl::Duration delay) { delay_ms_ = absl::ToInt64Milliseconds(delay); }
 
@@ -110,11 +112,13 @@ class FakeService final : public v1::Chorale::Service {
   // Called first by every method: counts, waits, and fails if set.
   grpc::Status Begin(const grpc::ServerContext* server_context);
   grpc::Status Find(const std::string& name, v1::Context* context) const;
+  grpc::Status Append(const v1::AppendRowsRequest* request, v1::AppendRowsResponse* response);
 
   std::atomic<StreamFault> stream_fault_{StreamFault::kNone};
   std::atomic<int> page_limit_{1000};
   std::string page_token_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int64_t> delay_ms_{0};
+  std::atomic<bool> append_without_response_{false};
   std::atomic<int> call_count_{0};
   std::atomic<int> cancelled_count_{0};
   mutable Mutex mutex_;

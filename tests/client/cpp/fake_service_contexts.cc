@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/text_cells.h"
 #include "tests/client/cpp/fake_service.h"
 #include "tests/client/cpp/server_errors.h"
@@ -177,7 +178,16 @@ v1::AppendRowsRequest FakeService::last_append() const {
 grpc::Status FakeService::AppendRows(grpc::ServerContext* server_context,
                                      const v1::AppendRowsRequest* request,
                                      v1::AppendRowsResponse* response) {
-  if (grpc::Status status = Begin(server_context); !status.ok()) return status;
+  grpc::Status status = Begin(server_context);
+  if (status.ok()) status = Append(request, response);
+  while (append_without_response_ && !server_context->IsCancelled()) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  return status;
+}
+
+grpc::Status FakeService::Append(const v1::AppendRowsRequest* request,
+                                 v1::AppendRowsResponse* response) {
   v1::Context context;
   if (grpc::Status status = Find(request->name(), &context); !status.ok()) return status;
   const int64_t rows = RowCount(request->rows());
@@ -193,8 +203,15 @@ grpc::Status FakeService::AppendRows(grpc::ServerContext* server_context,
                         "ROW_COUNT_MISMATCH", "chorale");
     }
     response->set_already_appended(true);
+    response->set_appended_row_count(rows);
+    AddWarnings(request->rows(), response->mutable_warnings());
     *response->mutable_context() = context;
     return grpc::Status::OK;
+  }
+  const std::string& expected = request->expected_source().context_digest();
+  if (!expected.empty() && expected != context.digest()) {
+    return WithReason(grpc::StatusCode::FAILED_PRECONDITION, "it was replaced", "SOURCE_CHANGED",
+                      "chorale");
   }
   if (!request->etag().empty() && request->etag() != context.etag()) return OtherEtag();
   context.set_row_count(context.row_count() + rows);

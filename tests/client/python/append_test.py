@@ -57,6 +57,7 @@ def test_rows_are_read_like_query_rows(
     assert appended == chorale_client.Appended(2, False, (), None)
     request = sent(fake)
     assert (request.name, request.first_row, request.etag) == ("contexts/houses", 3, "")
+    assert request.expected_source == pb.Source(context_digest="d1")
     assert request.missing_targets == pb.ContextSpec.MISSING_TARGETS_UNSPECIFIED
     assert columns(request) == {
         "area": [1.0, 2.0],
@@ -130,9 +131,9 @@ def test_appends_are_retried_because_their_first_row_is_known(
 ) -> None:
     fake.context()
     fake.answers["AppendRows"].append(Failure(grpc.StatusCode.UNAVAILABLE, retry_delay=0.001))
-    answer(fake, appended_row_count=0, already_appended=True)
+    answer(fake, already_appended=True)
     appended = client.context("houses").append(ROWS)
-    assert (appended.row_count, appended.already_appended) == (0, True)
+    assert (appended.row_count, appended.already_appended) == (2, True)
     assert [request.first_row for request in fake.requests("AppendRows")] == [3, 3]
 
 
@@ -146,6 +147,22 @@ def test_another_row_count_is_an_error(fake: FakeChorale, client: chorale_client
         context.append(ROWS)
     assert caught.value.code == "ABORTED"
     assert context.row_count == 3
+
+
+def test_rows_do_not_go_to_another_table(fake: FakeChorale, client: chorale_client.Client) -> None:
+    fake.context()
+    fake.answers["AppendRows"].append(
+        Failure(grpc.StatusCode.FAILED_PRECONDITION, "has another digest", reason="SOURCE_CHANGED")
+    )
+    context = client.context("houses")
+    with pytest.raises(chorale_client.SourceChangedError, match=r"refresh\(\)"):
+        context.append(ROWS)
+    assert (context.row_count, context.digest) == (3, "d1")
+    fake.context().digest = "d2"
+    context.refresh()
+    answer(fake)
+    context.append(ROWS)
+    assert sent(fake).expected_source.context_digest == "d2"
 
 
 def test_warnings_are_issued(fake: FakeChorale, client: chorale_client.Client) -> None:

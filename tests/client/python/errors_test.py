@@ -102,6 +102,9 @@ def test_reasons_and_delays(fake: FakeChorale, client: chorale_client.Client) ->
     changed = raised(fake, client, Failure(Code.FAILED_PRECONDITION, "no", reason="SOURCE_CHANGED"))
     assert type(changed) is chorale_client.SourceChangedError
     assert "refresh()" in str(changed)
+    etag = raised(fake, client, Failure(Code.ABORTED, "another", reason="ETAG_MISMATCH"))
+    assert type(etag) is chorale_client.EtagMismatchError
+    assert str(etag) == "another: call refresh() on the context to read its etag"
     assert raised(fake, client, Failure(Code.UNAVAILABLE, "x", retry_delay=1e6)).retry_delay == 3600
     missing = raised(fake, client, Failure(Code.NOT_FOUND, "no", reason="CONTEXT_NOT_FOUND"))
     assert missing.reason == "CONTEXT_NOT_FOUND"

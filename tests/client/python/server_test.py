@@ -69,7 +69,8 @@ def test_rows_are_appended_and_encoded_anew(real: chorale_client.Client) -> None
     assert (context.row_count, context.appended_rows) == (len(PENGUINS), len(more))
     means = context.predict(HELD_OUT).means
     assert (means != before).any()
-    assert context.append(more, first_row=300).already_appended
+    again = context.append(more, first_row=300)
+    assert (again.row_count, again.already_appended) == (len(more), True)
     with pytest.raises(chorale_client.RowCountMismatchError, match="301"):
         context.append(more, first_row=301)
     context.warm(encode_anew=True)
@@ -81,6 +82,18 @@ def test_rows_are_appended_and_encoded_anew(real: chorale_client.Client) -> None
     assert (anew != means).any()
     for each in (context, whole):
         each.delete()
+
+
+def test_rows_do_not_go_to_another_table(real: chorale_client.Client) -> None:
+    context = real.register(PENGUINS[:100], target=TARGET, name="swapped")
+    other = real.register(PENGUINS[100:200], target=TARGET, name="swapped", replace=True)
+    with pytest.raises(chorale_client.SourceChangedError, match=r"refresh\(\)"):
+        context.append(PENGUINS[200:210])
+    other.append(PENGUINS[200:210])
+    # A repetition of that append is recognised, whatever content the object expects.
+    assert context.append(PENGUINS[200:210]).already_appended
+    assert context.digest == other.digest
+    other.delete()
 
 
 def test_lists_are_filtered_and_sorted(

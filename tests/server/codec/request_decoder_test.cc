@@ -204,17 +204,20 @@ TEST(RequestDecoderTest, AppendKeepsEverything) {
   EXPECT_EQ(request->context, "houses");
   EXPECT_FALSE(request->first_row.has_value());
   EXPECT_EQ(request->etag, "");
+  EXPECT_EQ(request->expected_digest, "");
   EXPECT_FALSE(request->drop_missing_targets);
   EXPECT_FALSE(request->validate_only);
 
   message.set_first_row(0);
   message.set_etag("e");
+  message.mutable_expected_source()->set_context_digest("d");
   message.set_missing_targets(v1::ContextSpec::MISSING_TARGETS_DROP);
   message.set_validate_only(true);
   request = DecodeAppend(message);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->first_row, 0);
   EXPECT_EQ(request->etag, "e");
+  EXPECT_EQ(request->expected_digest, "d");
   EXPECT_TRUE(request->drop_missing_targets);
   EXPECT_TRUE(request->validate_only);
   message.set_missing_targets(v1::ContextSpec::MISSING_TARGETS_REJECT);

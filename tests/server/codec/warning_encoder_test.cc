@@ -45,9 +45,10 @@ TEST(WarningEncoderTest, OneForEachReason) {
                   {.column = "y", .clipped_targets = 2, .snapped_to = "integers"},
                   {.column = "day", .no_index = "the server sought no season by the column"},
                   {.column = "quarter", .season_steps = 4, .season_months = 12},
-                  {.beyond_training = "the context has 5000 rows"}},
+                  {.beyond_training = "the context has 5000 rows"},
+                  {.column = "stars", .snapped_to = "integers, at most 5", .beyond_support = 2}},
                  &warnings);
-  ASSERT_EQ(warnings.size(), 12);
+  ASSERT_EQ(warnings.size(), 13);
   const auto expect = [&](int i, v1::Warning::Reason reason, const std::string& column,
                           int64_t cells, const std::string& text) {
     EXPECT_EQ(warnings[i].reason(), reason) << i;
@@ -77,6 +78,10 @@ TEST(WarningEncoderTest, OneForEachReason) {
   EXPECT_EQ(warnings[11].reason(), v1::Warning::REASON_BEYOND_TRAINING);
   EXPECT_EQ(warnings[11].column(), "");
   EXPECT_EQ(warnings[11].message(), "the context has 5000 rows");
+  expect(12, v1::Warning::REASON_SNAPPED, "stars", 2,
+         "2 of the appended values are not among the possible values of the earlier rows: "
+         "integers, at most 5");
+  EXPECT_THAT(warnings[12].message(), HasSubstr("encode the context anew"));
   for (const v1::Warning& warning : warnings) {
     const bool info = warning.reason() == v1::Warning::REASON_SEASON ||
                       warning.reason() == v1::Warning::REASON_SNAPPED;
@@ -104,6 +109,24 @@ TEST(WarningEncoderTest, WhereNoCellIsKnownTheContextsCategoriesAreNamed) {
             "treated as missing; the context has \"a\", \"b\", \"c\"");
   EXPECT_THAT(warnings[1].message(),
               AllOf(HasSubstr("none of its 1 cell "), HasSubstr("has \"Bern\", ...")));
+}
+
+TEST(WarningEncoderTest, CategoriesOfAppendedRowsAreComparedWithTheBaseRows) {
+  Warnings warnings;
+  EncodeWarnings({{.column = "flag", .unknown_categories = 1},
+                  {.column = "city",
+                   .unknown_categories = 2,
+                   .known_categories = {"Bern"},
+                   .known_category_count = 1}},
+                 &warnings, RowUse::kAppended);
+  ASSERT_EQ(warnings.size(), 2);
+  EXPECT_EQ(warnings[0].message(),
+            "column \"flag\": 1 cell has a category that the base rows of the context do not "
+            "contain, and is treated as missing until the context is encoded anew");
+  EXPECT_EQ(warnings[1].message(),
+            "column \"city\": none of its 2 cells contains a category of the base rows of the "
+            "context, so all are treated as missing until the context is encoded anew; the base "
+            "rows have \"Bern\"");
 }
 
 TEST(WarningEncoderTest, BoundedHoweverManyColumns) {

@@ -43,7 +43,7 @@ class AppendRowsTest : public ServerFixture {
       outcome.context.record.appended_rows = 4;
       outcome.context.record.created = absl::UnixEpoch();
       outcome.already_appended = already_appended_;
-      if (!already_appended_) outcome.rows = rows.rows();
+      outcome.rows = rows.rows();
       if (request.validate_only) outcome.estimate = Estimate{12345, absl::Milliseconds(1500)};
       ++appends_;
       return outcome;
@@ -86,12 +86,14 @@ TEST_F(AppendRowsTest, RowsAndTermsReachTheEngine) {
   v1::AppendRowsRequest request = Rows(4);
   request.set_first_row(6);
   request.set_etag("e");
+  request.mutable_expected_source()->set_context_digest("d");
   v1::AppendRowsResponse response;
   const grpc::Status status = Append(request, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(request_.context, "houses");
   EXPECT_EQ(request_.first_row, 6);
   EXPECT_EQ(request_.etag, "e");
+  EXPECT_EQ(request_.expected_digest, "d");
   ASSERT_EQ(rows_.columns.size(), 2u);
   EXPECT_EQ(rows_.columns[0].name, "price");
   EXPECT_EQ(rows_.columns[1].numbers, std::vector<double>(4, 2));
@@ -105,7 +107,7 @@ TEST_F(AppendRowsTest, RowsAndTermsReachTheEngine) {
   already_appended_ = true;
   ASSERT_TRUE(Append(request, &response).ok());
   EXPECT_TRUE(response.already_appended());
-  EXPECT_EQ(response.appended_row_count(), 0);
+  EXPECT_EQ(response.appended_row_count(), 4);
 }
 
 TEST_F(AppendRowsTest, AValidationReturnsAnEstimate) {
@@ -137,6 +139,8 @@ TEST_F(AppendRowsTest, ErrorsNameTheField) {
 TEST_F(AppendRowsTest, ErrorsOfTheEngineKeepTheirReason) {
   const std::pair<absl::Status, grpc::StatusCode> cases[] = {
       {MakeError(ErrorReason::kRowCountMismatch, "has 12 rows, not 10"), grpc::StatusCode::ABORTED},
+      {MakeError(ErrorReason::kSourceChanged, "has another digest"),
+       grpc::StatusCode::FAILED_PRECONDITION},
       {MakeError(ErrorReason::kAppendUnsupported, "is reduced to a memory set"),
        grpc::StatusCode::FAILED_PRECONDITION}};
   for (const auto& [error, code] : cases) {

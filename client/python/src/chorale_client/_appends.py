@@ -20,11 +20,12 @@ class Appended:
     """The result of `Context.append`.
 
     Attributes:
-        row_count: The number of rows that this call appended, without dropped rows.
+        row_count: The number of rows of the call, without dropped rows.
         already_appended: Whether the context already had these rows after its first `first_row`
-            rows, so that the call changed nothing.
+            rows, because the call was repeated, by you or by a retry of the client.
         warnings: Warnings about the rows.
-        estimate: The cost of encoding the rows; None unless the call only validated them.
+        estimate: The memory of the whole context and the time that encoding the rows takes; None
+            unless the call only validated them.
     """
 
     row_count: int
@@ -47,7 +48,8 @@ def append(
 ) -> Job[tuple[Appended, pb.Context]]:
     """Appends rows, and issues the warnings about them.
 
-    The number of rows is always sent, so the call may be retried.
+    The number of rows is always sent, so the call may be retried. So is the digest, so that the
+    rows never go to another table.
     """
     first_row, etag, missing_targets, validate_only = options
     table = rows_to_append(context, rows, target, missing_targets)
@@ -62,6 +64,7 @@ def append(
         etag=etag or "",
         missing_targets=pb.ContextSpec.MISSING_TARGETS_DROP if drops else None,
         validate_only=validate_only,
+        expected_source=context.source.message(),
     )
     check_size(request.ByteSize())
     answer: pb.AppendRowsResponse = yield Call("AppendRows", context.name, request)

@@ -277,7 +277,8 @@ class Client(BlockingConnection):
 class Context(BlockingContext[Client]):
     """A registered table; created by `Client.register` or `Client.context`.
 
-    The object is bound to the content that the context had when the object was created. If another
-    table replaces that content under the same name, calls raise `SourceChangedError` until you
-    call `refresh`.
+    The object is bound to the content that the context had when the object was created, or after
+    its last `append` or `warm`. If that content changes otherwise, calls raise `SourceChangedError`
+    until you call `refresh`: if another table replaces it under the same name, another client
+    appends rows, or the server encodes the context anew in the background after appends.
     """

@@ -61,7 +61,7 @@ class BlockingContext(Description[ClientT]):
         Raises:
             InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
             NotFoundError: The context was deleted.
-            SourceChangedError: Another table has replaced the context's content.
+            SourceChangedError: The context's content has changed. Call `refresh`.
             DeadlineError: The calls took longer than `timeout`.
 
         Examples:
@@ -118,7 +118,7 @@ class BlockingContext(Description[ClientT]):
             InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded;
                 `field` and `limit` name them.
             NotFoundError: The context was deleted.
-            SourceChangedError: Another table has replaced the context's content.
+            SourceChangedError: The context's content has changed. Call `refresh`.
             ExhaustedError: The server was too busy for every attempt, or the request needs more
                 memory than it has.
             DeadlineError: The call took longer than `timeout`.
@@ -257,7 +257,7 @@ class BlockingContext(Description[ClientT]):
         Raises:
             InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
             NotFoundError: The context was deleted.
-            SourceChangedError: Another table has replaced the context's content.
+            SourceChangedError: The context's content has changed. Call `refresh`.
             DeadlineError: The calls took longer than `timeout`.
 
         Examples:
@@ -285,8 +285,12 @@ class BlockingContext(Description[ClientT]):
         the new rows alone. Until it encodes the context anew, the rows before the first append
         determine how columns are scaled and which categories the model distinguishes. The server
         encodes the context anew in the background when many rows were appended, or with
-        `warm(encode_anew=True)`. This changes the digest: call `refresh` if a call then raises
-        `SourceChangedError`.
+        `warm(encode_anew=True)`. In the background, this changes the content of this object at a
+        time that you cannot predict: the next call then raises `SourceChangedError`; call `refresh`
+        and repeat it.
+
+        If the call fails without a response, by its timeout, a lost connection or Ctrl-C, the rows
+        may have been appended. Repeat it with the same object: it does not append rows twice.
 
         Args:
             rows: A table with the context's feature columns and its target, in any order, whose
@@ -295,8 +299,8 @@ class BlockingContext(Description[ClientT]):
             target: [rows]: the values of the target. A Series is aligned by its labels. None: the
                 column of `rows` with the name of the target.
             first_row: The number of rows that the context has before the append; None:
-                `self.row_count`. If it has these rows after its first `first_row` rows already, the
-                call changes nothing, so that it can be repeated.
+                `self.row_count`. If it has exactly these rows after its first `first_row` rows
+                already, the call changes nothing, so that it can be repeated.
             etag: The etag that the context must have, such as `self.etag`; None: any.
             missing_targets: "reject": raise an error if rows have no target value. "drop": drop
                 these rows.
@@ -312,7 +316,8 @@ class BlockingContext(Description[ClientT]):
             NotFoundError: The context was deleted.
             RowCountMismatchError: The context has another number of rows than `first_row`, for
                 example because another client has appended rows. Call `refresh`.
-            EtagMismatchError: The context has another etag.
+            SourceChangedError: The context's content has changed. Call `refresh`.
+            EtagMismatchError: The context has another etag. Call `refresh`.
             FailedPreconditionError: The server's device cannot append rows, or the context is
                 reduced to a memory set with a policy other than "merge" (`reason`
                 APPEND_UNSUPPORTED).
@@ -335,7 +340,8 @@ class BlockingContext(Description[ClientT]):
 
         Args:
             encode_anew: Whether to encode a context with appended rows anew as a whole, as if all
-                rows had been registered together.
+                rows had been registered together. Once begun, this continues on the server if the
+                call ends early.
             timeout: Seconds; None: the client's timeout.
 
         Raises:

@@ -87,7 +87,7 @@ class AlreadyExistsError(ChoraleError):
 
 
 class EtagMismatchError(ChoraleError):
-    """The context does not have the etag of the request; read it again."""
+    """The context does not have the etag of the request. See `Context.refresh`."""
 
     code = "ABORTED"
 
@@ -108,7 +108,11 @@ class FailedPreconditionError(ChoraleError):
 
 
 class SourceChangedError(FailedPreconditionError):
-    """The content of the context, or its model, was replaced. See `Context.refresh`."""
+    """The content of the context, or its model, is another one. See `Context.refresh`.
+
+    The content was replaced, or another client has appended rows, or the server has encoded the
+    context anew in the background after appends.
+    """
 
 
 class ExhaustedError(ChoraleError):
@@ -136,7 +140,10 @@ class UnavailableError(ChoraleError, ConnectionError):
 
 
 class DeadlineError(ChoraleError, TimeoutError):
-    """The call took longer than its timeout. The server has stopped its work."""
+    """The call took longer than its timeout. The server stops its work.
+
+    Rows of an append may have been stored, and `warm(encode_anew=True)` continues.
+    """
 
     code = "DEADLINE_EXCEEDED"
 
@@ -271,6 +278,8 @@ def from_rpc(
     elif reason == "ROW_COUNT_MISMATCH":
         kind = RowCountMismatchError
         text += ": call refresh() on the context to read its number of rows"
+    elif reason == "ETAG_MISMATCH":
+        text += ": call refresh() on the context to read its etag"
     elif kind is AlreadyExistsError:
         text += ": set replace=True, or register under another name"
     error = kind(
