@@ -109,7 +109,9 @@ class AttentionConsumer {
     RingReader<Ring> half = keys.Part(Half(), kHalf, kWarpgroups);
     for (int i = 0; i < stages; ++i) half.Release(half.Take());
     keys.place().Join(half.place());
-    // Only the parity of a stage is observable, so the other must have taken its own.
+    // Only the parity of a stage is observable, so the other must have taken its own. bar.sync
+    // needs whole warps, and lanes may leave the wait for a stage one by one.
+    __syncwarp();
     NamedBarrierSync<Shape::kConsumers>(kSweepBarrier);
     RingPlace other_half = keys.place().Part(kHalf - Half(), kHalf);
     for (int i = BuffersOf(other_, other_tile_).stages(); i > 0; --i) other_half.Advance();
