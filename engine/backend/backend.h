@@ -156,16 +156,21 @@ class RowsWork : public Work {
 };
 
 // The paths of one session for a decode or a density: one tile, or several tiles for a density.
-// Values and results of the paths are [T, paths], with the index position * paths + path, so that a
+// Values and results of the paths are [P, paths], with the index position * paths + path, so that a
 // step accesses adjacent elements. Only `order` stores the positions of a path contiguously.
 struct TileSpec {
   std::shared_ptr<const ResidentContext> context;
   std::shared_ptr<const EncodedRows> query_rows;  // [T, D]
   int64_t paths = 0;  // 1 to tile_paths(), or density_paths(), of Backend
-  // Position t of path p is query row order[p * T + t]. Empty: every path has the query rows in
-  // their order in `query_rows`.
-  std::vector<int32_t> order;  // [paths, T] or empty
+  // Position t of path p is query row order[p * P + t]; a path may leave query rows out. Empty:
+  // every path has the query rows in their order in `query_rows`.
+  std::vector<int32_t> order;  // [paths, P] or empty
   bool keep_mixtures = false;  // keep the mixture of every position
+
+  // P: the positions of each path.
+  int64_t positions() const {
+    return order.empty() ? query_rows->rows() : static_cast<int64_t>(order.size()) / paths;
+  }
 };
 
 // Autoregressive decode of one tile, one step per position. A step processes the newest buffer
@@ -175,21 +180,26 @@ class DecodeWork : public Work {
  public:
   WorkKind kind() const final { return WorkKind::kDecode; }
   virtual int64_t steps_done() const = 0;
-  virtual absl::Span<const float> values() const = 0;          // [T, paths], model's target units
-  virtual absl::Span<const double> log_densities() const = 0;  // [T, paths], of those values
+  virtual absl::Span<const float> values() const = 0;          // [P, paths], model's target units
+  virtual absl::Span<const double> log_densities() const = 0;  // [P, paths], of those values
   // REQUIRES: position < steps_done(), TileSpec::keep_mixtures.
   virtual MixtureSpan mixture(int64_t path, int64_t position) const = 0;
 };
 
 struct DecodeSpec {
   TileSpec tile;
-  PoolRange buffer;  // BufferBytes(model, T, paths) of the buffer pool
+  PoolRange buffer;  // BufferBytes(model, P, paths) of the buffer pool
   uint64_t seed = 0;
   int64_t first_path = 0;  // of the session; path p of the tile draws as path first_path + p
-  std::vector<float> forced_values;  // [T, paths], for teacher forcing; empty: values are drawn
+  // [N, paths], N <= P: the values at the first N positions. The others are drawn.
+  std::vector<float> forced_values;
+
+  int64_t forced_positions() const {  // N
+    return static_cast<int64_t>(forced_values.size()) / tile.paths;
+  }
 };
 
-// Joint log-density of values by teacher forcing: all 2T tokens of a path go through a layer before
+// Joint log-density of values by teacher forcing: all 2P tokens of a path go through a layer before
 // the next layer begins. One step is a bounded batch of tokens in one layer, or, for short paths on
 // a GPU, in all layers. The cost of a step is the average over its layer. In a long path, later
 // tokens attend to more of the buffer than earlier tokens, so a step may cost up to twice as much.
@@ -197,15 +207,15 @@ class DensityWork : public Work {
  public:
   WorkKind kind() const final { return WorkKind::kDensity; }
   // REQUIRES for both methods: done().
-  virtual absl::Span<const double> log_densities() const = 0;  // [T, paths]
+  virtual absl::Span<const double> log_densities() const = 0;  // [P, paths]
   // REQUIRES: TileSpec::keep_mixtures.
   virtual MixtureSpan mixture(int64_t path, int64_t position) const = 0;
 };
 
 struct DensitySpec {
   TileSpec tile;
-  PoolRange buffer;           // DensityBytes(model, T, paths) of the buffer pool
-  std::vector<float> values;  // [T, paths], model's target units
+  PoolRange buffer;           // DensityBytes(model, P, paths) of the buffer pool
+  std::vector<float> values;  // [P, paths], model's target units
 };
 
 // Marginal predictions of rows [first_row, first_row + rows). One step is a bounded batch of rows
@@ -271,9 +281,9 @@ class Backend {
 
   // The maximum number of paths of a tile.
   virtual int64_t tile_paths() const = 0;
-  // The maximum number of paths of a density over `query_rows` query rows: several tiles if a
-  // single tile would leave the device idle. A multiple of tile_paths().
-  virtual int64_t density_paths(const ModelConfig& config, int64_t query_rows) const {
+  // The maximum number of paths of a density with `positions` positions: several tiles if a single
+  // tile would leave the device idle. A multiple of tile_paths().
+  virtual int64_t density_paths(const ModelConfig& config, int64_t positions) const {
     return tile_paths();
   }
 
@@ -308,12 +318,12 @@ class Backend {
   virtual bool appends() const { return false; }
 
   // Exact sizes in bytes, multiples of the pools' alignment (64 bytes or more): in the context pool
-  // for a context; in the buffer pool for a decode and for a density of `paths` paths over
-  // `query_rows` query rows.
+  // for a context; in the buffer pool for a decode and for a density of `paths` paths with
+  // `positions` positions each.
   virtual int64_t ContextBytes(const ModelConfig& config, const ContextShape& shape) const = 0;
-  virtual int64_t BufferBytes(const ModelConfig& config, int64_t query_rows,
+  virtual int64_t BufferBytes(const ModelConfig& config, int64_t positions,
                               int64_t paths) const = 0;
-  virtual int64_t DensityBytes(const ModelConfig& config, int64_t query_rows,
+  virtual int64_t DensityBytes(const ModelConfig& config, int64_t positions,
                                int64_t paths) const = 0;
 
   // Sizes in the buffer pool for the encoded query rows of a request and for marginal predictions

@@ -64,8 +64,8 @@ std::vector<double> CopyPhaseFlops(const ModelConfig& config) {
 }
 
 std::vector<double> DensityPhaseFlops(const ModelConfig& config, int64_t context_rows,
-                                      int64_t query_rows, double unit_rows) {
-  const double keys = static_cast<double>(context_rows) + static_cast<double>(query_rows) / 2;
+                                      int64_t positions, double unit_rows) {
+  const double keys = static_cast<double>(context_rows) + static_cast<double>(positions) / 2;
   const double project = MixFeaturesFlops(config) + KvFlops(config) / 2;
   const double attend = AttendAndFeedForwardFlops(config, keys);
   std::vector<double> flops(config.n_layers + 1, unit_rows * (attend + project));
@@ -119,10 +119,10 @@ double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_row
   return flops + (first + last) / 2 * static_cast<double>(steps);
 }
 
-double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t query_rows,
+double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t positions,
                     int64_t paths) {
-  const auto tokens = static_cast<double>(paths * (2 * query_rows - 1));
-  return tokens * Sum(DensityPhaseFlops(config, context_rows, query_rows));
+  const auto tokens = static_cast<double>(paths * (2 * positions - 1));
+  return tokens * Sum(DensityPhaseFlops(config, context_rows, positions));
 }
 
 double PredictFlops(const ModelConfig& config, int64_t context_rows, int64_t rows) {

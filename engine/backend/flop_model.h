@@ -43,9 +43,9 @@ std::vector<double> EncodePhaseFlops(const ModelConfig& config, int64_t context_
 std::vector<double> CopyPhaseFlops(const ModelConfig& config);
 
 // Phases 0 to L. Every other row is a buffer token, which skips phase L; on average over a path,
-// T/2 buffer keys are visible to a row.
+// P/2 buffer keys are visible to a row.
 std::vector<double> DensityPhaseFlops(const ModelConfig& config, int64_t context_rows,
-                                      int64_t query_rows, double unit_rows = 1);
+                                      int64_t positions, double unit_rows = 1);
 
 // Phases 0 to L; query rows produce no K and V.
 std::vector<double> PredictPhaseFlops(const ModelConfig& config, int64_t context_rows,
@@ -67,7 +67,7 @@ double EncodeFlops(const ModelConfig& config, const ContextShape& shape,
 // FLOPs of `steps` decode steps from `position` on.
 double DecodeFlops(const ModelConfig& config, int64_t paths, int64_t context_rows, int64_t position,
                    int64_t steps);
-double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t query_rows,
+double DensityFlops(const ModelConfig& config, int64_t context_rows, int64_t positions,
                     int64_t paths);
 double PredictFlops(const ModelConfig& config, int64_t context_rows, int64_t rows);
 

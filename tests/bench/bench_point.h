@@ -20,6 +20,7 @@ struct BenchPoint {
   MemorySet memory = {};
   int64_t appended_rows = 0;  // by BenchSession::NewAppend
   int64_t query_rows = 32;    // T
+  int64_t known_rows = 0;     // the first ones, whose values are known in decodes
   int64_t d_model = 128;
   int64_t n_heads = 2;
   int64_t n_layers = 12;

@@ -133,6 +133,7 @@ Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
     spec.buffer = {offset, backend_->BufferBytes(config(), point_.query_rows, spec.tile.paths)};
     spec.seed = seed;
     spec.first_path = tile * backend_->tile_paths();
+    spec.forced_values = MakeValues(point_.known_rows * spec.tile.paths, 5 + tile);
     offset += spec.buffer.bytes;
     works.push_back(backend_->NewDecode(std::move(spec)));
   }

@@ -60,7 +60,8 @@ class BenchSession {
   // BenchPoint::appended_rows, and no memory set.
   std::unique_ptr<EncodeWork> NewAppend() const;
   // All tiles of the request, in ranges of the buffer pool that follow the encoded query rows and
-  // each other: works of one call are done before those of another begin.
+  // each other: works of one call are done before those of another begin. The values of the point's
+  // known rows are given, others on each path.
   Works<DecodeWork> NewDecodes(uint64_t seed) const;
   // Densities of the values of the first paths of the request, [T, paths], as many paths in one
   // piece of work as the backend takes.

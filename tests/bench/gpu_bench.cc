@@ -2,7 +2,8 @@
 //
 // Usage: gpu_bench --measure=decode|density|encode|memory|products [--point=b] [--rounds=N] ...
 //
-//   decode    microseconds per step: all tiles of B paths over T query rows in one Advance
+//   decode    microseconds per step: all tiles of B paths over T query rows in one Advance; with
+//             --known_rows=N, over N more, whose values are known and come first
 //   density   microseconds for the log-densities of B paths over T query rows, in one pass
 //   encode    microseconds to encode a context of Nctx rows, or --appended_rows that are appended
 //   to
@@ -52,6 +53,8 @@ ABSL_FLAG(
 ABSL_FLAG(int64_t, paths, 0, "Instead of the point's B.");
 ABSL_FLAG(int64_t, context_rows, 0, "Instead of the point's Nctx.");
 ABSL_FLAG(int64_t, query_rows, 0, "Instead of the point's T.");
+ABSL_FLAG(int64_t, known_rows, 0,
+          "Of --measure=decode: query rows of known values, beside those that are drawn.");
 ABSL_FLAG(int64_t, memory_rows, 0,
           "Keys of a memory set; 0: one for each row. Needs --cpu_rows=0, since the CPU backend "
           "chooses other keys.");
@@ -94,10 +97,15 @@ BenchPoint PointFromFlags() {
   if (const int64_t rows = absl::GetFlag(FLAGS_context_rows); rows > 0) point->context_rows = rows;
   if (const int64_t query_rows = absl::GetFlag(FLAGS_query_rows); query_rows > 0)
     point->query_rows = query_rows;
+  point->known_rows = absl::GetFlag(FLAGS_known_rows);
+  point->query_rows += point->known_rows;
   point->memory = MemorySetOf(absl::GetFlag(FLAGS_memory_rows), absl::GetFlag(FLAGS_memory_policy));
   point->appended_rows = absl::GetFlag(FLAGS_appended_rows);
   if (point->appended_rows > 0 && absl::GetFlag(FLAGS_measure) != "encode") {
     Fail("--appended_rows needs --measure=encode");
+  }
+  if (point->known_rows > 0 && absl::GetFlag(FLAGS_measure) != "decode") {
+    Fail("--known_rows needs --measure=decode");
   }
   return *point;
 }
@@ -350,6 +358,7 @@ int Main() {
                 {"memory_rows", point.memory.rows},
                 {"appended_rows", point.appended_rows},
                 {"T", point.query_rows},
+                {"known_rows", point.known_rows},
                 {"D", model.config.d_model},
                 {"H", model.config.n_heads},
                 {"model", model.name},

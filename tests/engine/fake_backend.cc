@@ -35,7 +35,7 @@ class FakeBackend : public Backend {
     return {.max_slices = 4, .decodes_in_step = options_.decodes_in_step};
   }
   int64_t tile_paths() const override { return options_.tile_paths; }
-  int64_t density_paths(const ModelConfig& config, int64_t query_rows) const override {
+  int64_t density_paths(const ModelConfig& config, int64_t positions) const override {
     return options_.density_tiles * options_.tile_paths;
   }
   int64_t context_pool_bytes() const override { return options_.context_pool_bytes; }
@@ -71,12 +71,12 @@ class FakeBackend : public Backend {
     const int64_t of_weights = shape.reduced() ? shape.keys() * options_.memory_bytes_per_key : 0;
     return shape.keys() * options_.context_bytes_per_row + RoundUp(of_weights, 64);
   }
-  int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
-    return query_rows * paths * options_.buffer_bytes_per_value;
+  int64_t BufferBytes(const ModelConfig& config, int64_t positions, int64_t paths) const override {
+    return positions * paths * options_.buffer_bytes_per_value;
   }
-  int64_t DensityBytes(const ModelConfig& config, int64_t rows, int64_t paths) const override {
+  int64_t DensityBytes(const ModelConfig& config, int64_t positions, int64_t paths) const override {
     const int64_t tiles = (paths + options_.tile_paths - 1) / options_.tile_paths;
-    return rows * tiles * options_.density_bytes_per_row;
+    return positions * tiles * options_.density_bytes_per_row;
   }
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {
     if (log_->refuse_models) return absl::ResourceExhaustedError("no room for weights");
@@ -123,10 +123,9 @@ class FakeBackend : public Backend {
     return work;
   }
   std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec) override {
-    const int64_t query_rows = spec.tile.query_rows->rows();
     EXPECT_LE(spec.tile.paths, options_.tile_paths);
-    EXPECT_EQ(spec.buffer.bytes,
-              BufferBytes(spec.tile.context->model->config(), query_rows, spec.tile.paths));
+    EXPECT_EQ(spec.buffer.bytes, BufferBytes(spec.tile.context->model->config(),
+                                             spec.tile.positions(), spec.tile.paths));
     CheckRange(spec.buffer, options_.buffer_pool_bytes);
     std::vector<UsedRanges::Use> uses = Uses(*spec.tile.context, spec.buffer);
     auto work = std::make_unique<FakeDecode>(std::move(spec), log_);
@@ -136,7 +135,7 @@ class FakeBackend : public Backend {
   std::unique_ptr<DensityWork> NewDensity(DensitySpec spec) override {
     EXPECT_LE(spec.tile.paths, options_.density_tiles * options_.tile_paths);
     EXPECT_EQ(spec.buffer.bytes, DensityBytes(spec.tile.context->model->config(),
-                                              spec.tile.query_rows->rows(), spec.tile.paths));
+                                              spec.tile.positions(), spec.tile.paths));
     CheckRange(spec.buffer, options_.buffer_pool_bytes);
     std::vector<UsedRanges::Use> uses = Uses(*spec.tile.context, spec.buffer);
     auto work = std::make_unique<FakeDensity>(std::move(spec), log_);

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/tile_requirements.h"
 #include "gtest/gtest.h"
 #include "tests/engine/fake_backend.h"
 #include "tests/engine/used_ranges.h"
@@ -189,7 +190,7 @@ class FakeRowsWork : public FakeWork<RowsWork> {
 };
 
 inline int64_t QueryRowAt(const TileSpec& tile, int64_t path, int64_t position) {
-  return tile.order.empty() ? position : tile.order[path * tile.query_rows->rows() + position];
+  return tile.order.empty() ? position : tile.order[path * tile.positions() + position];
 }
 
 // One component: mean = the query row's number, standard deviation 2.
@@ -212,11 +213,13 @@ inline std::vector<FakeMixture> MixturesOf(int64_t first, int64_t rows) {
 class FakeDecode : public FakeWork<DecodeWork> {
  public:
   FakeDecode(DecodeSpec spec, FakeBackendLog* log)
-      : FakeWork(spec.tile.query_rows->rows(), log),
+      : FakeWork(RequirePositions(spec.tile), log),
         spec_(std::move(spec)),
         values_(total_ * spec_.tile.paths),
         log_densities_(values_.size()),
-        mixtures_(MixturesOf(0, total_)) {}
+        mixtures_(MixturesOf(0, spec_.tile.query_rows->rows())) {
+    RequireForcedValues(spec_);
+  }
 
   int64_t steps_done() const override { return done_steps_; }
   absl::Span<const float> values() const override { return values_; }
@@ -228,9 +231,9 @@ class FakeDecode : public FakeWork<DecodeWork> {
     const int64_t paths = spec_.tile.paths;
     for (int64_t path = 0; path < paths; ++path) {
       const int64_t at = done_steps_ * paths + path;
-      values_[at] = spec_.forced_values.empty()
-                        ? FakeValue(spec_.seed, spec_.first_path + path, done_steps_)
-                        : spec_.forced_values[at];
+      values_[at] = done_steps_ < spec_.forced_positions()
+                        ? spec_.forced_values[at]
+                        : FakeValue(spec_.seed, spec_.first_path + path, done_steps_);
       log_densities_[at] =
           FakeLogDensity(values_[at], done_steps_, QueryRowAt(spec_.tile, path, done_steps_));
     }
@@ -259,7 +262,7 @@ class FakeDensity : public FakeWork<DensityWork> {
   }
   void Step() override {
     const int64_t path = done_steps_;
-    for (int64_t position = 0; position < spec_.tile.query_rows->rows(); ++position) {
+    for (int64_t position = 0; position < spec_.tile.positions(); ++position) {
       const int64_t at = position * spec_.tile.paths + path;
       log_densities_[at] =
           FakeLogDensity(spec_.values[at], position, QueryRowAt(spec_.tile, path, position));

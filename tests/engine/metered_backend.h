@@ -47,8 +47,8 @@ class MeteredBackend : public Backend {
   std::string description() const override { return inner_->description(); }
   TickPolicy tick_policy() const override { return inner_->tick_policy(); }
   int64_t tile_paths() const override { return inner_->tile_paths(); }
-  int64_t density_paths(const ModelConfig& config, int64_t query_rows) const override {
-    return inner_->density_paths(config, query_rows);
+  int64_t density_paths(const ModelConfig& config, int64_t positions) const override {
+    return inner_->density_paths(config, positions);
   }
   int64_t context_pool_bytes() const override { return inner_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return inner_->buffer_pool_bytes(); }
@@ -68,12 +68,11 @@ class MeteredBackend : public Backend {
   int64_t ContextBytes(const ModelConfig& config, const ContextShape& shape) const override {
     return inner_->ContextBytes(config, shape);
   }
-  int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
-    return inner_->BufferBytes(config, query_rows, paths);
+  int64_t BufferBytes(const ModelConfig& config, int64_t positions, int64_t paths) const override {
+    return inner_->BufferBytes(config, positions, paths);
   }
-  int64_t DensityBytes(const ModelConfig& config, int64_t query_rows,
-                       int64_t paths) const override {
-    return inner_->DensityBytes(config, query_rows, paths);
+  int64_t DensityBytes(const ModelConfig& config, int64_t positions, int64_t paths) const override {
+    return inner_->DensityBytes(config, positions, paths);
   }
   int64_t RowsBytes(const ModelConfig& config, int64_t query_rows) const override {
     return inner_->RowsBytes(config, query_rows);

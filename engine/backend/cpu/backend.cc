@@ -67,12 +67,11 @@ class Backend : public chorale::Backend {
   int64_t ContextBytes(const ModelConfig& config, const ContextShape& shape) const override {
     return ContextLayout(config, shape).bytes();
   }
-  int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
-    return DecodeBufferBytes(config, query_rows, paths);
+  int64_t BufferBytes(const ModelConfig& config, int64_t positions, int64_t paths) const override {
+    return DecodeBufferBytes(config, positions, paths);
   }
-  int64_t DensityBytes(const ModelConfig& config, int64_t query_rows,
-                       int64_t paths) const override {
-    return DensityBufferBytes(config, query_rows, paths);
+  int64_t DensityBytes(const ModelConfig& config, int64_t positions, int64_t paths) const override {
+    return DensityBufferBytes(config, positions, paths);
   }
 
   absl::StatusOr<std::shared_ptr<const BackendModel>> AddModel(const Model& model) override {

@@ -8,6 +8,7 @@
 #include "engine/backend/cpu/forward.h"
 #include "engine/backend/cpu/memory_pool.h"
 #include "engine/backend/flop_model.h"
+#include "engine/backend/tile_requirements.h"
 #include "kernels/ops/panel_layout.h"
 #include "kernels/ops/random.h"
 
@@ -15,15 +16,15 @@ namespace chorale::cpu {
 namespace {
 
 // No row attends to the value at the last position. Keys are stored in full panels.
-int64_t BufferCapacity(int64_t query_rows) {
-  return RoundUp(std::max<int64_t>(query_rows - 1, 0), kernels::kPanel);
+int64_t BufferCapacity(int64_t positions) {
+  return RoundUp(std::max<int64_t>(positions - 1, 0), kernels::kPanel);
 }
 
 }  // namespace
 
-int64_t DecodeBufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) {
+int64_t DecodeBufferBytes(const ModelConfig& config, int64_t positions, int64_t paths) {
   const int64_t elements =
-      config.n_layers * paths * LayerKvShape(config).Elements(BufferCapacity(query_rows));
+      config.n_layers * paths * LayerKvShape(config).Elements(BufferCapacity(positions));
   return std::max<int64_t>(
       RoundUp(elements * static_cast<int64_t>(sizeof(float)), MemoryPool::kAlignment),
       MemoryPool::kAlignment);
@@ -35,21 +36,18 @@ DecodeWork::DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
       model_(context_.model()),
       encodings_(EncodingsOf(*spec_.tile.query_rows)),
       buffer_(buffer),
-      query_rows_(spec_.tile.query_rows->rows()),
-      capacity_(BufferCapacity(query_rows_)),
+      positions_(RequirePositions(spec_.tile)),
+      capacity_(BufferCapacity(positions_)),
       path_stride_(LayerKvShape(model_.config()).Elements(capacity_)),
-      values_(query_rows_ * spec_.tile.paths),
+      values_(positions_ * spec_.tile.paths),
       log_densities_(values_.size()) {
   const TileSpec& tile = spec_.tile;
-  Require(tile.paths >= 1 && tile.paths <= kTilePaths, "a tile has 1 to tile_paths() paths");
-  Require(query_rows_ >= 1, "a decode has query rows");
-  Require(tile.order.empty() || tile.order.size() == values_.size(), "order is [paths, T]");
-  Require(spec_.forced_values.empty() || spec_.forced_values.size() == values_.size(),
-          "forced_values is [T, paths]");
-  Require(spec_.buffer.bytes >= DecodeBufferBytes(model_.config(), query_rows_, tile.paths),
+  Require(tile.paths <= kTilePaths, "a tile has at most tile_paths() paths");
+  RequireForcedValues(spec_);
+  Require(spec_.buffer.bytes >= DecodeBufferBytes(model_.config(), positions_, tile.paths),
           "the buffer range holds the tile's buffer");
   if (tile.keep_mixtures) {
-    mixtures_ = MixtureStore(query_rows_ * tile.paths, model_.config().num_components);
+    mixtures_ = MixtureStore(positions_ * tile.paths, model_.config().num_components);
   }
 }
 
@@ -68,7 +66,7 @@ MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {
 }
 
 int64_t DecodeWork::BeginBatch(int64_t max_steps, int parallelism) {
-  batch_steps_ = std::min(max_steps, query_rows_ - steps_done_);
+  batch_steps_ = std::min(max_steps, positions_ - steps_done_);
   batch_tasks_ = std::clamp<int64_t>(parallelism, 1, spec_.tile.paths);
   return batch_tasks_;
 }
@@ -149,12 +147,12 @@ void DecodeWork::Emit(PathRange paths, int64_t step, const Scratch& scratch) {
     const int64_t path = paths.first + p;
     const int64_t at = step * spec_.tile.paths + path;
     const kernels::MixtureView mixture = MixtureOf(model_, scratch, p);
-    if (spec_.forced_values.empty()) {
+    if (step < spec_.forced_positions()) {
+      values_[at] = spec_.forced_values[at];
+    } else {
       const kernels::StepDraw draw =
           kernels::DrawStep(spec_.seed, spec_.first_path + path, static_cast<uint32_t>(step));
       values_[at] = static_cast<float>(kernels::MixtureDraw(mixture, draw.uniform, draw.normal));
-    } else {
-      values_[at] = spec_.forced_values[at];
     }
     log_densities_[at] = kernels::MixtureLogDensity(mixture, values_[at]);
     if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);

@@ -11,7 +11,7 @@
 namespace chorale::cpu {
 
 // The size of the buffer K/V of one tile: [L, paths] of LayerKvShape(config).Elements(capacity).
-int64_t DecodeBufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths);
+int64_t DecodeBufferBytes(const ModelConfig& config, int64_t positions, int64_t paths);
 
 // Thread contract: see BatchedWork. Tasks of one batch process different paths and share no data
 // that they write.
@@ -20,10 +20,10 @@ class DecodeWork : public chorale::DecodeWork, public BatchedWork {
   // `context_kv` and `buffer` are the pools' memory at the ranges of the context and the spec.
   DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer);
 
-  bool done() const override { return steps_done_ == query_rows_; }
+  bool done() const override { return steps_done_ == positions_; }
   double next_step_flops() const override;
   double next_flops(int64_t steps) const override;
-  int64_t steps_at_this_cost() const override { return query_rows_ - steps_done_; }
+  int64_t steps_at_this_cost() const override { return positions_ - steps_done_; }
   int64_t steps_done() const override { return steps_done_; }
   absl::Span<const float> values() const override { return values_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }
@@ -53,16 +53,16 @@ class DecodeWork : public chorale::DecodeWork, public BatchedWork {
   const PackedModel& model_;
   const float* const encodings_;  // [T, D]
   float* const buffer_;           // [L, paths] of path_stride_ elements
-  const int64_t query_rows_;      // T
+  const int64_t positions_;       // P
   const int64_t capacity_;        // maximum keys of one path's buffer
   const int64_t path_stride_;
 
   int64_t steps_done_ = 0;
   int64_t batch_steps_ = 0;
   int64_t batch_tasks_ = 0;
-  std::vector<float> values_;          // [T, paths]
-  std::vector<double> log_densities_;  // [T, paths]
-  MixtureStore mixtures_;              // [T * paths, M] if kept
+  std::vector<float> values_;          // [P, paths]
+  std::vector<double> log_densities_;  // [P, paths]
+  MixtureStore mixtures_;              // [P * paths, M] if kept
 };
 
 }  // namespace chorale::cpu

@@ -8,6 +8,7 @@
 #include "engine/backend/cpu/forward.h"
 #include "engine/backend/cpu/memory_pool.h"
 #include "engine/backend/flop_model.h"
+#include "engine/backend/tile_requirements.h"
 #include "kernels/ops/panel_layout.h"
 
 namespace chorale::cpu {
@@ -19,15 +20,15 @@ constexpr int64_t kGroupRows = 2'048;
 
 }  // namespace
 
-DensityLayout::DensityLayout(const ModelConfig& config, int64_t query_rows, int64_t paths)
-    : group_paths(std::max<int64_t>(1, std::min(paths, kGroupRows / (2 * query_rows)))),
-      capacity(query_rows - 1),
+DensityLayout::DensityLayout(const ModelConfig& config, int64_t positions, int64_t paths)
+    : group_paths(std::max<int64_t>(1, std::min(paths, kGroupRows / (2 * positions)))),
+      capacity(positions - 1),
       path_stride(RoundUp(LayerKvShape(config).Elements(capacity), kernels::kPanel)),
-      tokens(RoundUp(group_paths * 2 * query_rows * config.d_model, kernels::kPanel)) {}
+      tokens(RoundUp(group_paths * 2 * positions * config.d_model, kernels::kPanel)) {}
 
-int64_t DensityBufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) {
+int64_t DensityBufferBytes(const ModelConfig& config, int64_t positions, int64_t paths) {
   const int64_t bytes =
-      DensityLayout(config, query_rows, paths).elements() * static_cast<int64_t>(sizeof(float));
+      DensityLayout(config, positions, paths).elements() * static_cast<int64_t>(sizeof(float));
   return RoundUp(bytes, MemoryPool::kAlignment);
 }
 
@@ -36,28 +37,26 @@ DensityWork::DensityWork(DensitySpec spec, const float* context_kv, float* buffe
       context_(*spec_.tile.context, context_kv),
       model_(context_.model()),
       encodings_(EncodingsOf(*spec_.tile.query_rows)),
-      query_rows_(spec_.tile.query_rows->rows()),
-      layout_(model_.config(), query_rows_, spec_.tile.paths),
+      positions_(RequirePositions(spec_.tile)),
+      layout_(model_.config(), positions_, spec_.tile.paths),
       tokens_(buffer),
       kv_(buffer + layout_.tokens),
       schedule_(ScheduleOfGroup()),
-      log_densities_(query_rows_ * spec_.tile.paths) {
+      log_densities_(positions_ * spec_.tile.paths) {
   const TileSpec& tile = spec_.tile;
-  Require(tile.paths >= 1 && tile.paths <= kTilePaths, "a tile has 1 to tile_paths() paths");
-  Require(query_rows_ >= 1, "a density has query rows");
-  Require(tile.order.empty() || tile.order.size() == log_densities_.size(), "order is [paths, T]");
-  Require(spec_.values.size() == log_densities_.size(), "values is [T, paths]");
-  Require(spec_.buffer.bytes >= DensityBufferBytes(model_.config(), query_rows_, tile.paths),
+  Require(tile.paths <= kTilePaths, "a tile has at most tile_paths() paths");
+  Require(spec_.values.size() == log_densities_.size(), "values is [P, paths]");
+  Require(spec_.buffer.bytes >= DensityBufferBytes(model_.config(), positions_, tile.paths),
           "the buffer range holds what is kept between steps");
   if (tile.keep_mixtures) {
-    mixtures_ = MixtureStore(query_rows_ * tile.paths, model_.config().num_components);
+    mixtures_ = MixtureStore(positions_ * tile.paths, model_.config().num_components);
   }
 }
 
 LayerSchedule DensityWork::ScheduleOfGroup() const {
   const int64_t paths = std::min(layout_.group_paths, spec_.tile.paths - first_path_);
-  return LayerSchedule(DensityPhaseFlops(model_.config(), context_.keys(), query_rows_),
-                       2 * paths * query_rows_ - 1, ChunkRowsFor(context_.keys()));
+  return LayerSchedule(DensityPhaseFlops(model_.config(), context_.keys(), positions_),
+                       2 * paths * positions_ - 1, ChunkRowsFor(context_.keys()));
 }
 
 MixtureSpan DensityWork::mixture(int64_t path, int64_t position) const {
@@ -97,8 +96,8 @@ void DensityWork::RunTask(int64_t task, Scratch& scratch) {
 void DensityWork::Embed(RowRange rows, float* x, Scratch& scratch) const {
   for (int64_t i = 0; i < rows.rows; ++i) {
     const int64_t g = (rows.first + i) / 2;
-    const int64_t position = g % query_rows_;
-    const int64_t path = first_path_ + g / query_rows_;
+    const int64_t position = g % positions_;
+    const int64_t path = first_path_ + g / positions_;
     const bool query_row = i % 2 == 0;
     scratch.encoding[i] = QueryRowAt(spec_.tile, path, position);
     scratch.offset[i] =
@@ -129,10 +128,10 @@ void DensityWork::PreAttention(int64_t layer, RowRange rows, float* x, Scratch& 
   ProjectKv(model_, weights, tokens, x + d, 2 * d, scratch);
   for (int64_t i = 0; i < tokens;) {
     const int64_t g = rows.first / 2 + i;
-    const int64_t position = g % query_rows_;
-    const int64_t n = std::min(tokens - i, query_rows_ - position);  // up to the end of this path
+    const int64_t position = g % positions_;
+    const int64_t n = std::min(tokens - i, positions_ - position);  // up to the end of this path
     const int64_t kept = std::min(n, layout_.capacity - position);
-    float* base = LayerKvOf(layer) + g / query_rows_ * layout_.path_stride;
+    float* base = LayerKvOf(layer) + g / positions_ * layout_.path_stride;
     if (kept > 0) {
       AppendKv(shape, kept, scratch.key_value.data() + i * row, row,
                shape.At(base, layout_.capacity), position);
@@ -154,7 +153,7 @@ void DensityWork::PredictQueryRows(RowRange rows, const float* x, Scratch& scrat
   PredictMixtures(model_, count, query_rows, scratch);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t g = rows.first / 2 + i;
-    const int64_t at = IndexOf(first_path_ + g / query_rows_, g % query_rows_);
+    const int64_t at = IndexOf(first_path_ + g / positions_, g % positions_);
     const kernels::MixtureView mixture = MixtureOf(model_, scratch, i);
     log_densities_[at] = kernels::MixtureLogDensity(mixture, spec_.values[at]);
     if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);
@@ -167,9 +166,9 @@ void DensityWork::SetVisible(RowRange rows, int64_t row_step, Scratch& scratch) 
   int64_t i = 0;
   for (int64_t row = rows.first; row < rows.first + rows.rows; row += row_step, ++i) {
     const int64_t g = row / 2;
-    scratch.row_path[i] = static_cast<int32_t>(g / query_rows_);
+    scratch.row_path[i] = static_cast<int32_t>(g / positions_);
     scratch.row_visible[i] =
-        static_cast<int32_t>(std::min(g % query_rows_ + row % 2, layout_.capacity));
+        static_cast<int32_t>(std::min(g % positions_ + row % 2, layout_.capacity));
   }
 }
 

@@ -15,7 +15,7 @@ namespace chorale::cpu {
 // between steps, in elements: its tokens, and the buffer K/V of two layers, one for reading and one
 // for writing. All groups use the same memory in turn.
 struct DensityLayout {
-  DensityLayout(const ModelConfig& config, int64_t query_rows, int64_t paths);
+  DensityLayout(const ModelConfig& config, int64_t positions, int64_t paths);
 
   int64_t elements() const { return tokens + 2 * layer_kv(); }
   int64_t layer_kv() const { return group_paths * path_stride; }
@@ -23,11 +23,11 @@ struct DensityLayout {
   int64_t group_paths;
   int64_t capacity;     // maximum keys of one path's buffer; no row attends to the last position
   int64_t path_stride;  // of one layer's K/V of one path
-  int64_t tokens;       // [group_paths * 2T, D]
+  int64_t tokens;       // [group_paths * 2P, D]
 };
 
 // The size of the buffer of a density.
-int64_t DensityBufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths);
+int64_t DensityBufferBytes(const ModelConfig& config, int64_t positions, int64_t paths);
 
 // Processes the paths of the tile group by group, and a group phase by phase. Within a phase all
 // rows are independent:
@@ -61,7 +61,7 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
   int64_t head_phase() const { return model_.config().n_layers; }  // phase l processes layer l
   LayerSchedule ScheduleOfGroup() const;
 
-  // Row 2g of a group is the query row at position g mod T of path first_path_ + g / T, and the
+  // Row 2g of a group is the query row at position g mod P of path first_path_ + g / P, and the
   // next row is the buffer token with its value. The last buffer token of the group is omitted. The
   // buffer tokens at the last positions of the other paths are computed, but no row attends to
   // them. The first of `rows` is even.
@@ -71,7 +71,7 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
   void PredictQueryRows(RowRange rows, const float* x, Scratch& scratch);
   void SetVisible(RowRange rows, int64_t row_step, Scratch& scratch) const;
   AttentionKv KvOf(int64_t layer) const;
-  // The index in an array [T, paths].
+  // The index in an array [P, paths].
   int64_t IndexOf(int64_t path, int64_t position) const {
     return position * spec_.tile.paths + path;
   }
@@ -81,15 +81,15 @@ class DensityWork : public chorale::DensityWork, public BatchedWork {
   const ContextKvView context_;
   const PackedModel& model_;
   const float* const encodings_;  // [T, D]
-  const int64_t query_rows_;      // T
+  const int64_t positions_;       // P
   const DensityLayout layout_;
-  float* const tokens_;  // [group_paths * 2T, D]
+  float* const tokens_;  // [group_paths * 2P, D]
   float* const kv_;      // [2, group_paths] of path_stride elements; layer l is the (l mod 2)th
 
   int64_t first_path_ = 0;  // of the current group
   LayerSchedule schedule_;
-  std::vector<double> log_densities_;  // [T, paths]
-  MixtureStore mixtures_;              // [T * paths, M] if kept
+  std::vector<double> log_densities_;  // [P, paths]
+  MixtureStore mixtures_;              // [P * paths, M] if kept
 };
 
 }  // namespace chorale::cpu

@@ -20,7 +20,7 @@ void RequireShape(const FeatureMatrix& features) {
 
 int32_t QueryRowAt(const TileSpec& tile, int64_t path, int64_t position) {
   return tile.order.empty() ? static_cast<int32_t>(position)
-                            : tile.order[path * tile.query_rows->rows() + position];
+                            : tile.order[path * tile.positions() + position];
 }
 
 void MixtureStore::Set(int64_t row, const kernels::MixtureView& mixture) {

@@ -58,8 +58,8 @@ class Backend : public chorale::Backend {
             .decodes_in_step = true};
   }
   int64_t tile_paths() const override { return kernels::cuda::kTilePaths; }
-  int64_t density_paths(const ModelConfig& config, int64_t query_rows) const override {
-    return DensityPaths(ShapeOf(config), query_rows, device_->properties().multiprocessors);
+  int64_t density_paths(const ModelConfig& config, int64_t positions) const override {
+    return DensityPaths(ShapeOf(config), positions, device_->properties().multiprocessors);
   }
   int64_t context_pool_bytes() const override { return device_->context_pool_bytes(); }
   int64_t buffer_pool_bytes() const override { return device_->buffer_pool_bytes(); }
@@ -81,13 +81,12 @@ class Backend : public chorale::Backend {
   int64_t ContextBytes(const ModelConfig& config, const ContextShape& context) const override {
     return ContextLayout(ShapeOf(config), context).bytes();
   }
-  int64_t BufferBytes(const ModelConfig& config, int64_t query_rows, int64_t paths) const override {
-    return PathBufferLayout(ShapeOf(config), query_rows, paths, PathBufferLayout::Use::kDecode)
+  int64_t BufferBytes(const ModelConfig& config, int64_t positions, int64_t paths) const override {
+    return PathBufferLayout(ShapeOf(config), positions, paths, PathBufferLayout::Use::kDecode)
         .bytes;
   }
-  int64_t DensityBytes(const ModelConfig& config, int64_t query_rows,
-                       int64_t paths) const override {
-    return PathBufferLayout(ShapeOf(config), query_rows, paths, PathBufferLayout::Use::kDensity)
+  int64_t DensityBytes(const ModelConfig& config, int64_t positions, int64_t paths) const override {
+    return PathBufferLayout(ShapeOf(config), positions, paths, PathBufferLayout::Use::kDensity)
         .bytes;
   }
   int64_t RowsBytes(const ModelConfig& config, int64_t query_rows) const override {

@@ -5,6 +5,7 @@
 
 #include "base/require.h"
 #include "engine/backend/flop_model.h"
+#include "engine/backend/tile_requirements.h"
 #include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
@@ -25,19 +26,18 @@ StepOutputsLayout::StepOutputsLayout(int64_t steps, int64_t paths, int64_t compo
 DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.tile.context->model)),
-      query_rows_(spec_.tile.query_rows->rows()),
-      layout_(model_.shape(), query_rows_, spec_.tile.paths, PathBufferLayout::Use::kDecode),
+      positions_(RequirePositions(spec_.tile)),
+      layout_(model_.shape(), positions_, spec_.tile.paths, PathBufferLayout::Use::kDecode),
       memory_(device.BufferAt(spec_.buffer)),
       context_(KeysOf(*spec_.tile.context, model_.shape(), device)),
-      values_(query_rows_ * spec_.tile.paths),
+      values_(positions_ * spec_.tile.paths),
       log_densities_(values_.size()) {
-  RequireTile(spec_.tile, kTilePaths);
-  Require(spec_.forced_values.empty() || spec_.forced_values.size() == values_.size(),
-          "forced_values is [T, paths]");
+  Require(paths() <= kTilePaths, "a tile has at most tile_paths() paths");
+  RequireForcedValues(spec_);
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds the tile's buffer");
   UploadTile(layout_, memory_, spec_.tile, spec_.forced_values, device);
   if (spec_.tile.keep_mixtures) {
-    mixtures_ = Mixtures(query_rows_ * spec_.tile.paths, model_.shape().components);
+    mixtures_ = Mixtures(positions_ * spec_.tile.paths, model_.shape().components);
   }
 }
 
@@ -75,7 +75,7 @@ PathTile DecodeWork::NextPathTile(int64_t steps, char* outputs) const {
   tile.emitted_densities = layout.log_densities.At(outputs);
   tile.emitted_values = layout.values.At(outputs);
   if (spec_.tile.keep_mixtures) tile.emitted_mixtures = layout.mixtures.At(outputs);
-  tile.draw = spec_.forced_values.empty() ? 1 : 0;
+  tile.first_drawn = static_cast<int32_t>(spec_.forced_positions());
   return tile;
 }
 

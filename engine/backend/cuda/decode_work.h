@@ -37,10 +37,10 @@ class DecodeWork : public chorale::DecodeWork {
  public:
   DecodeWork(DecodeSpec spec, Device& device);
 
-  bool done() const override { return steps_done_ == query_rows_; }
+  bool done() const override { return steps_done_ == positions_; }
   double next_step_flops() const override;
   double next_flops(int64_t steps) const override;
-  int64_t steps_at_this_cost() const override { return query_rows_ - steps_done_; }
+  int64_t steps_at_this_cost() const override { return positions_ - steps_done_; }
   int64_t steps_done() const override { return steps_done_; }
   absl::Span<const float> values() const override { return values_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }
@@ -49,7 +49,7 @@ class DecodeWork : public chorale::DecodeWork {
   const DeviceModel& model() const { return model_; }
   const ContextShape& context() const { return spec_.tile.context->shape; }
   int64_t paths() const { return spec_.tile.paths; }
-  int64_t steps_left() const { return query_rows_ - steps_done_; }
+  int64_t steps_left() const { return positions_ - steps_done_; }
 
   // Return the descriptors of the next `steps` steps. `outputs` is device memory for their outputs.
   kernels::cuda::Tile NextTile() const;
@@ -62,14 +62,14 @@ class DecodeWork : public chorale::DecodeWork {
  private:
   const DecodeSpec spec_;
   const DeviceModel& model_;
-  const int64_t query_rows_;  // T
+  const int64_t positions_;  // P
   const PathBufferLayout layout_;
   char* const memory_;  // range of the buffer pool
   const ContextKeys context_;
   int64_t steps_done_ = 0;
-  std::vector<float> values_;          // [T, paths]
-  std::vector<double> log_densities_;  // [T, paths]
-  Mixtures mixtures_;                  // [T * paths] if kept
+  std::vector<float> values_;          // [P, paths]
+  std::vector<double> log_densities_;  // [P, paths]
+  Mixtures mixtures_;                  // [P * paths] if kept
 };
 
 }  // namespace chorale::cuda

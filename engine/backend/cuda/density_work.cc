@@ -9,6 +9,7 @@
 #include "engine/backend/cuda/context_layout.h"
 #include "engine/backend/cuda/layer_pass.h"
 #include "engine/backend/flop_model.h"
+#include "engine/backend/tile_requirements.h"
 #include "kernels/cuda/layout/tile.h"
 
 namespace chorale::cuda {
@@ -22,9 +23,9 @@ namespace {
 // path has a query row and a buffer token at each position.
 std::vector<double> PhaseFlops(const ModelConfig& config, const TileSpec& spec,
                                const PathBufferLayout& layout) {
-  const int64_t query_rows = spec.query_rows->rows();
-  const double rows = 2 * static_cast<double>(spec.paths * query_rows);
-  std::vector<double> flops = DensityPhaseFlops(config, spec.context->shape.keys(), query_rows,
+  const int64_t positions = spec.positions();
+  const double rows = 2 * static_cast<double>(spec.paths * positions);
+  std::vector<double> flops = DensityPhaseFlops(config, spec.context->shape.keys(), positions,
                                                 rows / static_cast<double>(layout.row_tiles));
   if (layout.path_positions == 0) return flops;
   return {std::accumulate(flops.begin(), flops.end(), 0.0)};
@@ -32,31 +33,32 @@ std::vector<double> PhaseFlops(const ModelConfig& config, const TileSpec& spec,
 
 }  // namespace
 
-int64_t DensityPaths(const KernelShape& shape, int64_t query_rows, int multiprocessors) {
-  if (const int32_t positions = PathPositions(shape, query_rows); positions > 0) {
-    const int64_t paths = 4 * int64_t{multiprocessors} * kernels::cuda::kTilePaths / positions;
+int64_t DensityPaths(const KernelShape& shape, int64_t positions, int multiprocessors) {
+  if (const int32_t path_positions = PathPositions(shape, positions); path_positions > 0) {
+    const int64_t paths = 4 * int64_t{multiprocessors} * kernels::cuda::kTilePaths / path_positions;
     return std::max(paths / kernels::cuda::kTilePaths, int64_t{1}) * kernels::cuda::kTilePaths;
   }
   constexpr int64_t kMostTiles = 16;
-  const int64_t tiles = CeilDiv(2 * int64_t{multiprocessors}, query_rows);
+  const int64_t tiles = CeilDiv(2 * int64_t{multiprocessors}, positions);
   return std::min(tiles, kMostTiles) * kernels::cuda::kTilePaths;
 }
 
 DensityWork::DensityWork(DensitySpec spec, Device& device)
     : spec_(std::move(spec)),
       model_(AsDeviceModel(*spec_.tile.context->model)),
-      query_rows_(spec_.tile.query_rows->rows()),
-      layout_(model_.shape(), query_rows_, spec_.tile.paths, PathBufferLayout::Use::kDensity),
+      positions_(RequirePositions(spec_.tile)),
+      layout_(model_.shape(), positions_, spec_.tile.paths, PathBufferLayout::Use::kDensity),
       memory_(device.BufferAt(spec_.buffer)),
       schedule_(PhaseFlops(model_.config(), spec_.tile, layout_), layout_.row_tiles,
                 ChunkTiles(model_, device)),
-      log_densities_(query_rows_ * spec_.tile.paths) {
-  RequireTile(spec_.tile,
-              DensityPaths(model_.shape(), query_rows_, device.properties().multiprocessors));
-  Require(spec_.values.size() == log_densities_.size(), "values is [T, paths]");
+      log_densities_(positions_ * spec_.tile.paths) {
+  Require(spec_.tile.paths <=
+              DensityPaths(model_.shape(), positions_, device.properties().multiprocessors),
+          "a density has at most density_paths() paths");
+  Require(spec_.values.size() == log_densities_.size(), "values is [P, paths]");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
   if (spec_.tile.keep_mixtures) {
-    mixtures_ = Mixtures(query_rows_ * spec_.tile.paths, model_.shape().components);
+    mixtures_ = Mixtures(positions_ * spec_.tile.paths, model_.shape().components);
   }
   UploadTile(layout_, memory_, spec_.tile, spec_.values, device);
   UploadRowTiles(device);
@@ -69,6 +71,7 @@ void DensityWork::UploadRowTiles(Device& device) {
   for (const PathRange& of_tile : TilesOfPaths(spec_.tile.paths, layout_.tile_paths)) {
     Tile tile = TileOfPaths(layout_, memory_, KeysOf(context, model_.shape(), device), of_tile);
     PathTile path = PathTileOf(layout_, memory_, spec_.tile, of_tile);
+    path.first_drawn = path.positions;  // none
     path.emitted_densities = layout_.densities.At(memory_) + of_tile.first;
     if (spec_.tile.keep_mixtures) {
       path.emitted_mixtures =
@@ -80,7 +83,7 @@ void DensityWork::UploadRowTiles(Device& device) {
       paths.push_back(path);
       continue;
     }
-    for (int64_t t = 0; t < query_rows_; ++t) {
+    for (int64_t t = 0; t < positions_; ++t) {
       const auto position = static_cast<int32_t>(t);
       // No row attends to the token at the last position.
       const bool token = t < layout_.capacity;

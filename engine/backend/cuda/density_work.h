@@ -20,7 +20,7 @@ namespace chorale::cuda {
 // Processes all positions of a path together; a decode processes them one after the other. Row
 // tiles of whole paths go through all layers, one batch after the other. Otherwise there is a row
 // tile for each position of each tile of paths, and all complete a layer before the first one
-// enters the next. Which of the two depends on the model, the device and T alone.
+// enters the next. Which of the two depends on the model, the device and P alone.
 class DensityWork : public chorale::DensityWork, public Launchable {
  public:
   DensityWork(DensitySpec spec, Device& device);
@@ -39,21 +39,21 @@ class DensityWork : public chorale::DensityWork, public Launchable {
 
   const DensitySpec spec_;
   const DeviceModel& model_;
-  const int64_t query_rows_;  // T
+  const int64_t positions_;  // P
   const PathBufferLayout layout_;
   char* const memory_;      // range of the buffer pool
   LayerSchedule schedule_;  // in row tiles
   TileSet set_;
-  std::vector<double> log_densities_;  // [T, paths]
-  std::vector<float> raw_mixtures_;    // [T, paths, 3, M] if kept; emptied by Collect
-  Mixtures mixtures_;                  // [T * paths] if kept
+  std::vector<double> log_densities_;  // [P, paths]
+  std::vector<float> raw_mixtures_;    // [P, paths, 3, M] if kept; emptied by Collect
+  Mixtures mixtures_;                  // [P * paths] if kept
 };
 
-// Returns the maximum number of paths of a density over `query_rows` query rows, a multiple of 32.
-// Of whole paths, there should be about four row tiles per multiprocessor. Otherwise a tile of
-// paths has a row tile for each query row, and there should be two row tiles per multiprocessor, in
-// at most 16 tiles of paths.
-int64_t DensityPaths(const KernelShape& shape, int64_t query_rows, int multiprocessors);
+// Returns the maximum number of paths of a density with `positions` positions, a multiple of 32. Of
+// whole paths, there should be about four row tiles per multiprocessor. Otherwise a tile of paths
+// has a row tile for each position, and there should be two row tiles per multiprocessor, in at
+// most 16 tiles of paths.
+int64_t DensityPaths(const KernelShape& shape, int64_t positions, int multiprocessors);
 
 }  // namespace chorale::cuda
 

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "base/integer_math.h"
-#include "base/require.h"
 #include "engine/backend/cuda/query_rows_work.h"
 #include "kernels/cuda/layout/kv_cache.h"
 #include "kernels/cuda/layout/tile.h"
@@ -15,10 +14,10 @@ using kernels::cuda::kTileRows;
 using kernels::cuda::PathTile;
 using kernels::cuda::Tile;
 
-PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t query_rows, int64_t paths,
+PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t positions, int64_t paths,
                                    Use use)
-    : capacity(query_rows - 1) {
-  if (use == Use::kDensity) path_positions = PathPositions(shape, query_rows);
+    : capacity(positions - 1) {
+  if (use == Use::kDensity) path_positions = PathPositions(shape, positions);
   if (path_positions > 0) {
     capacity = 0;
     tile_paths = kernels::cuda::kTilePaths / path_positions;
@@ -27,18 +26,18 @@ PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t query_rows,
   const int64_t kv_elements = shape.layers * shape.BufferElements(capacity, paths);
   kv_path_elements = kv_elements / kernels::cuda::BufferPaths(paths);
   kv = arena.Take<uint16_t>(kv_elements);
-  values = arena.Take<float>(query_rows * paths);
-  order = arena.Take<int32_t>(query_rows * paths);
+  values = arena.Take<float>(positions * paths);
+  order = arena.Take<int32_t>(positions * paths);
   if (use == Use::kDensity) {
-    row_tiles = CeilDiv(paths, tile_paths) * (path_positions > 0 ? 1 : query_rows);
+    row_tiles = CeilDiv(paths, tile_paths) * (path_positions > 0 ? 1 : positions);
     x = arena.Take<float>(row_tiles * kTileRows * shape.width);
     if (path_positions == 0) {
       q = arena.Take<uint16_t>(row_tiles * kTileRows * shape.q_stride);
     }
     tiles = arena.Take<Tile>(row_tiles);
     path_tiles = arena.Take<PathTile>(row_tiles);
-    densities = arena.Take<double>(query_rows * paths);
-    mixtures = arena.Take<float>(query_rows * paths * 3 * shape.components);
+    densities = arena.Take<double>(positions * paths);
+    mixtures = arena.Take<float>(positions * paths * 3 * shape.components);
   }
   bytes = arena.bytes();
 }
@@ -51,13 +50,13 @@ std::vector<PathRange> TilesOfPaths(int64_t paths, int64_t tile_paths) {
   return tiles;
 }
 
-int32_t PathPositions(const KernelShape& shape, int64_t query_rows) {
+int32_t PathPositions(const KernelShape& shape, int64_t positions) {
   constexpr int64_t kFewest = kernels::cuda::kGroupPaths;
-  if (!shape.has_layers_kernel || query_rows <= kFewest / 2 ||
-      query_rows > kernels::cuda::kTilePaths) {
+  if (!shape.has_layers_kernel || positions <= kFewest / 2 ||
+      positions > kernels::cuda::kTilePaths) {
     return 0;
   }
-  return static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(std::max(query_rows, kFewest))));
+  return static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(std::max(positions, kFewest))));
 }
 
 Tile TileOfPaths(const PathBufferLayout& layout, char* memory, const ContextKeys& context,
@@ -79,13 +78,13 @@ PathTile PathTileOf(const PathBufferLayout& layout, char* memory, const TileSpec
   PathTile tile;
   tile.encodings = AsEncodedQueryRows(*spec.query_rows).encodings();
   if (!spec.order.empty()) {
-    tile.order = layout.order.At(memory) + paths.first * spec.query_rows->rows();
+    tile.order = layout.order.At(memory) + paths.first * spec.positions();
   }
   tile.values = layout.values.At(memory) + paths.first;
   tile.paths = static_cast<int32_t>(paths.paths);
   tile.stride = static_cast<int32_t>(spec.paths);
   if (layout.path_positions > 0) tile.path_positions = layout.path_positions;
-  tile.query_rows = static_cast<int32_t>(spec.query_rows->rows());
+  tile.positions = static_cast<int32_t>(spec.positions());
   return tile;
 }
 
@@ -95,15 +94,6 @@ void UploadTile(const PathBufferLayout& layout, char* memory, const TileSpec& sp
                 static_cast<int64_t>(spec.order.size() * sizeof(int32_t)));
   device.Upload(layout.values.At(memory), values.data(),
                 static_cast<int64_t>(values.size() * sizeof(float)));
-}
-
-void RequireTile(const TileSpec& tile, int64_t most_paths) {
-  const int64_t query_rows = tile.query_rows->rows();
-  Require(tile.paths >= 1 && tile.paths <= most_paths,
-          "there are as many paths as a tile may have");
-  Require(query_rows >= 1, "a tile has query rows");
-  Require(tile.order.empty() || static_cast<int64_t>(tile.order.size()) == tile.paths * query_rows,
-          "order is [paths, T]");
 }
 
 }  // namespace chorale::cuda

@@ -18,22 +18,22 @@ namespace chorale::cuda {
 
 // A density may have several tiles of paths; `paths` is then the sum of their paths. `kv` and
 // `order` contain the tiles one after the other: the part of a tile begins at its first path times
-// kv_path_elements or T. In `values`, `densities` and `mixtures`, the row of a position contains
+// kv_path_elements or P. In `values`, `densities` and `mixtures`, the row of a position contains
 // the paths of all tiles.
 //
 // A path of a density has all its positions in one tile (Tile::path_positions), or one position in
-// each of T tiles, and then K and V of its tokens in a buffer.
+// each of P tiles, and then K and V of its tokens in a buffer.
 struct PathBufferLayout {
   enum class Use { kDecode, kDensity };
-  PathBufferLayout(const KernelShape& shape, int64_t query_rows, int64_t paths, Use use);
+  PathBufferLayout(const KernelShape& shape, int64_t positions, int64_t paths, Use use);
 
-  // Positions in the buffer: T - 1, because no row attends to the value at the last position; 0
+  // Positions in the buffer: P - 1, because no row attends to the value at the last position; 0
   // without buffers.
   int64_t capacity = 0;
   int64_t kv_path_elements = 0;  // of one path, in all layers
   ArenaArray<uint16_t> kv;       // per tile: [L] layers of BufferElements(capacity, paths) bf16
-  ArenaArray<float> values;      // [T, paths]
-  ArenaArray<int32_t> order;     // [paths, T]
+  ArenaArray<float> values;      // [P, paths]
+  ArenaArray<int32_t> order;     // [paths, P]
 
   // Only for a density: one row tile for each tile of whole paths, or for each position of each
   // tile of paths.
@@ -44,8 +44,8 @@ struct PathBufferLayout {
   ArenaArray<uint16_t> q;                          // [row_tiles, 64, KernelShape::q_stride] bf16
   ArenaArray<kernels::cuda::Tile> tiles;           // [row_tiles]
   ArenaArray<kernels::cuda::PathTile> path_tiles;  // [row_tiles]
-  ArenaArray<double> densities;                    // [T, paths]
-  ArenaArray<float> mixtures;                      // [T, paths, 3, M]
+  ArenaArray<double> densities;                    // [P, paths]
+  ArenaArray<float> mixtures;                      // [P, paths, 3, M]
 
   int64_t bytes = 0;
 };
@@ -57,9 +57,9 @@ struct PathRange {
 };
 std::vector<PathRange> TilesOfPaths(int64_t paths, int64_t tile_paths);
 
-// Tile::path_positions of a density over `query_rows` query rows: 0 unless there is a kernel for
+// Tile::path_positions of a density with `positions` positions: 0 unless there is a kernel for
 // whole paths, and their rows fill most of a tile.
-int32_t PathPositions(const KernelShape& shape, int64_t query_rows);
+int32_t PathPositions(const KernelShape& shape, int64_t positions);
 
 // Return the fields of Tile and PathTile that are the same at every position of a tile of paths;
 // `values` is set for position 0. `memory` is the range of the buffer pool, device memory.
@@ -68,12 +68,9 @@ kernels::cuda::Tile TileOfPaths(const PathBufferLayout& layout, char* memory,
 kernels::cuda::PathTile PathTileOf(const PathBufferLayout& layout, char* memory,
                                    const TileSpec& spec, PathRange paths);
 
-// Uploads spec.order and the forced values, [T, paths]. Both may be empty.
+// Uploads spec.order, and the values of the first positions, [N, paths]. Both may be empty.
 void UploadTile(const PathBufferLayout& layout, char* memory, const TileSpec& spec,
                 const std::vector<float>& values, Device& device);
-
-// Ends the process if the spec violates its contract.
-void RequireTile(const TileSpec& tile, int64_t most_paths);
 
 }  // namespace chorale::cuda
 

@@ -32,7 +32,7 @@ __device__ __forceinline__ PathRow PathRowOf(const PathTile& paths, int pair_ind
   }
   row.query_row = paths.order == nullptr
                       ? pair.position
-                      : LoadCg<int32_t>(paths.order + pair.path * paths.query_rows + pair.position);
+                      : LoadCg<int32_t>(paths.order + pair.path * paths.positions + pair.position);
   return row;
 }
 

@@ -22,7 +22,7 @@ __device__ __forceinline__ void AdvanceTile(const PathTile& before, int blocks, 
   tile.append_position = before.position;
   tile.visible_query = next;
   tile.visible_buffer = next;
-  if (before.steps_left == 1 || next == before.query_rows) tile.groups = 0;
+  if (before.steps_left == 1 || next == before.positions) tile.groups = 0;
 }
 
 }  // namespace chorale::kernels::cuda

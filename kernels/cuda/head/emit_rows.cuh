@@ -20,13 +20,13 @@ namespace chorale::kernels::cuda {
 __device__ __forceinline__ void EmitValue(const HeadParams& p, const RowMixture& mixture,
                                           const HeadRow& row, const PathTile& tile,
                                           const PathPair& pair) {
-  const float value = tile.draw != 0
-                          ? static_cast<float>(DrawValue(p, mixture, row.total, row.draw))
-                          : row.observed;
+  const bool drawn = IsDrawn(tile, pair);
+  const float value =
+      drawn ? static_cast<float>(DrawValue(p, mixture, row.total, row.draw)) : row.observed;
   const double log_density = LogDensity(p, mixture, value);
   if (LaneIndex() != 0) return;
   const int64_t emitted = ValueAt(tile, pair, tile.first_emitted);
-  if (tile.draw != 0) tile.values[ValueAt(tile, pair, 0)] = value;
+  if (drawn) tile.values[ValueAt(tile, pair, 0)] = value;
   if (tile.emitted_values != nullptr) tile.emitted_values[emitted] = value;
   tile.emitted_densities[emitted] = log_density;
 }
@@ -34,7 +34,7 @@ __device__ __forceinline__ void EmitValue(const HeadParams& p, const RowMixture&
 // The random number of each row of the paths, or the value to score: one lane a row.
 __device__ __forceinline__ void LoadDraw(const PathTile& tile, const PathPair& pair, HeadRow& row) {
   if (!InUse(tile, pair)) return;
-  if (tile.draw != 0) {
+  if (IsDrawn(tile, pair)) {
     row.draw =
         StepDrawOf(tile.seed, tile.first_path + pair.path, static_cast<uint32_t>(pair.position));
   } else {

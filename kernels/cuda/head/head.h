@@ -65,7 +65,7 @@ struct HeadParams {
   // Null: all rows are query rows to predict, and only their mixtures are stored.
   //
   // A tile with steps left advances to its next position (counters of Tile and PathTile). If it has
-  // no steps or no query rows left then, it becomes idle (groups = 0).
+  // no steps or no positions left then, it becomes idle (groups = 0).
   PathTile* paths = nullptr;
   float* mixtures = nullptr;  // [tiles, 64, 3, M] f32, device; only when `paths` is null
   HeadWeights weights;

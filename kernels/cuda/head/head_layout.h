@@ -81,8 +81,8 @@ constexpr HeadMap HeadMapOf(const uint16_t* weight, float scale, int outputs, in
 
 // What is known of a row beside its mixture.
 struct HeadRow {
-  StepDraw draw;       // of a tile that draws
-  float observed = 0;  // the value to score, of another one
+  StepDraw draw;       // if its value is drawn
+  float observed = 0;  // the value to score, otherwise
   double total = 0;    // of the weights
 };
 

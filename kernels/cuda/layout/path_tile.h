@@ -15,9 +15,9 @@ namespace chorale::kernels::cuda {
 // so that any number of steps runs without the host.
 struct alignas(16) PathTile {
   const float* encodings = nullptr;  // [T, D] f32, row encodings of the request's query rows
-  const int32_t* order =
-      nullptr;  // [paths, T]: query row at each position; null: position i draws query row i
-  float* values = nullptr;  // [T, stride] f32: written and read by a decode, else read
+  const int32_t* order = nullptr;    // [paths, P]: query row at each position; null: position i
+                                     // has query row i
+  float* values = nullptr;           // [P, stride] f32
   // Outputs for the host, from position first_emitted on.
   float* emitted_values = nullptr;      // [positions, stride] f32; or null
   double* emitted_densities = nullptr;  // [positions, stride] f64: log-densities
@@ -27,13 +27,13 @@ struct alignas(16) PathTile {
   uint64_t first_path = 0;      // in the session: path p draws as path first_path + p
   int32_t paths = 0;            // 1 to 32 / path_positions
   int32_t stride = 0;           // at least `paths`
-  int32_t query_rows = 0;       // T
+  int32_t positions = 0;        // P, of each path
   int32_t path_positions = 1;   // of each path in this tile; see Tile
   int32_t position = 0;         // of the query row of pair 0
   int32_t token_position = -1;  // of the value that its buffer token holds; -1: no tokens
   int32_t steps_left = 0;       // of a decode, including this one; else 0
   int32_t first_emitted = 0;
-  int32_t draw = 0;         // 1: draw and write `values`; 0: read them
+  int32_t first_drawn = 0;  // values from this position on are drawn and written, others read
   int32_t head_blocks = 0;  // of the head, blocks that have read this; 0 between launches
 };
 
@@ -47,7 +47,11 @@ constexpr PathPair PathPairOf(const PathTile& tile, int pair) {
 }
 // Whether there is such a path, and such a position.
 constexpr bool InUse(const PathTile& tile, const PathPair& pair) {
-  return pair.path < tile.paths && pair.position < tile.query_rows;
+  return pair.path < tile.paths && pair.position < tile.positions;
+}
+// Whether the pair's value is drawn; otherwise it is given.
+constexpr bool IsDrawn(const PathTile& tile, const PathPair& pair) {
+  return pair.position >= tile.first_drawn;
 }
 // Index of the pair's value in an array that begins at position `first`.
 constexpr int64_t ValueAt(const PathTile& tile, const PathPair& pair, int first) {

@@ -100,7 +100,7 @@ std::unique_ptr<DecodeWork> BackendDriver::NewDecode(TileSpec tile, uint64_t see
                                                      std::vector<float> forced_values) {
   DecodeSpec spec;
   spec.buffer = TakeBufferRange(
-      backend_->BufferBytes(tile.context->model->config(), tile.query_rows->rows(), tile.paths));
+      backend_->BufferBytes(tile.context->model->config(), tile.positions(), tile.paths));
   spec.tile = std::move(tile);
   spec.seed = seed;
   spec.first_path = first_path;
@@ -111,7 +111,7 @@ std::unique_ptr<DecodeWork> BackendDriver::NewDecode(TileSpec tile, uint64_t see
 std::unique_ptr<DensityWork> BackendDriver::NewDensity(TileSpec tile, std::vector<float> values) {
   DensitySpec spec;
   spec.buffer = TakeBufferRange(
-      backend_->DensityBytes(tile.context->model->config(), tile.query_rows->rows(), tile.paths));
+      backend_->DensityBytes(tile.context->model->config(), tile.positions(), tile.paths));
   spec.tile = std::move(tile);
   spec.values = std::move(values);
   return backend_->NewDensity(std::move(spec));

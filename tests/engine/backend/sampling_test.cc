@@ -1,5 +1,4 @@
 // Draws have the right distribution and the right density.
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numbers>
@@ -10,6 +9,7 @@
 #include "kernels/ops/mixture_head.h"
 #include "tests/engine/backend/backend_under_test.h"
 #include "tests/engine/backend/closeness.h"
+#include "tests/engine/backend/kolmogorov.h"
 #include "tests/engine/backend/model_case.h"
 #include "tests/engine/backend/test_model.h"
 
@@ -106,18 +106,10 @@ class DistributionTest : public under_test::BackendTest {
   std::vector<std::vector<double>> draws_;  // [T][paths]
 };
 
-// Kolmogorov and Smirnov: sqrt(n) sup |F_n - F| exceeds 1.95 with probability 0.001.
 TEST_F(DistributionTest, DrawsFollowTheMixture) {
-  for (std::vector<double> draws : draws_) {
+  for (const std::vector<double>& draws : draws_) {
     ASSERT_EQ(draws.size(), static_cast<size_t>(kPaths));
-    std::sort(draws.begin(), draws.end());
-    double distance = 0;
-    for (int64_t i = 0; i < kPaths; ++i) {
-      const double cdf = Cdf(draws[i]);
-      distance = std::max({distance, std::abs(cdf - static_cast<double>(i) / kPaths),
-                           std::abs(static_cast<double>(i + 1) / kPaths - cdf)});
-    }
-    EXPECT_LT(distance * std::sqrt(static_cast<double>(kPaths)), 1.95);
+    EXPECT_LT(ScaledDistance(draws, [this](double y) { return Cdf(y); }), kLargestDistance);
   }
 }
 

@@ -167,9 +167,9 @@ PathTile SmallDecode::PathTileOf(int index) const {
           .first_path = static_cast<uint64_t>(index) * kTilePaths,
           .paths = shape.paths,
           .stride = shape.paths,
-          .query_rows = model_.query_rows,
+          .positions = model_.query_rows,
           .steps_left = shape.steps,
-          .draw = shape.drawn ? 1 : 0};
+          .first_drawn = shape.first_drawn};
 }
 
 void SmallDecode::Upload() {

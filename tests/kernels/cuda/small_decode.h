@@ -24,7 +24,7 @@ struct SmallTile {
   int paths = 32;
   int steps = 4;         // at most the query rows
   bool in_order = true;  // false: each path has an order of its own
-  bool drawn = true;     // false: values are scored
+  int first_drawn = 0;   // values at earlier positions are scored
   // As TileShape::largest_log_weight.
   float largest_log_weight = -1;
 

@@ -301,13 +301,36 @@ TEST(CpuBackendTest, FlopsGrowWithContextAndBuffer) {
   }
 }
 
+// The requirements that all backends share.
+TEST(CpuBackendDeathTest, PositionsAndForcedValuesAreAsRequired) {
+  BackendDriver driver = BackendDriver::Cpu(1);
+  const ModelCase model_case = {.query_rows = 4, .paths = 3};
+  const LoadedCase loaded(model_case, driver);
+  const std::vector<float> too_many(5 * 3);
+  EXPECT_DEATH(driver.NewDecode(loaded.Tile(), 0, 0, {1, 2}), "forced_values is");
+  EXPECT_DEATH(driver.NewDecode(loaded.Tile(), 0, 0, {1, 2, 3, 4}), "forced_values is");
+  EXPECT_DEATH(driver.NewDecode(loaded.Tile(), 0, 0, too_many), "forced_values is");
+  const auto expect_broken = [&](const std::vector<int32_t>& order, const char* requirement) {
+    TileSpec tile = loaded.Tile();
+    tile.order = order;
+    EXPECT_DEATH(driver.NewDecode(tile, 0, 0, {}), requirement);
+    EXPECT_DEATH(driver.NewDensity(tile, too_many), requirement);
+  };
+  expect_broken({0, 1, 2, 3}, "order is");
+  expect_broken({0, 4, 2}, "order consists of query rows");
+  expect_broken({0, -1, 2}, "order consists of query rows");
+  TileSpec no_paths = loaded.Tile();
+  no_paths.paths = 0;
+  EXPECT_DEATH(driver.backend().NewDecode({.tile = no_paths}), "a tile has paths");
+  EXPECT_DEATH(driver.backend().NewDensity({.tile = no_paths}), "a tile has paths");
+}
+
 TEST(CpuBackendDeathTest, BrokenRequirementsStopTheProcess) {
   BackendDriver driver = BackendDriver::Cpu(1);
   const LoadedCase loaded({}, driver);
   TileSpec tile = loaded.Tile();
   tile.paths = 33;
-  EXPECT_DEATH(driver.NewDecode(tile, 0, 0, {}), "1 to tile_paths");
-  EXPECT_DEATH(driver.NewDecode(loaded.Tile(), 0, 0, {1.0f}), "forced_values is");
+  EXPECT_DEATH(driver.NewDecode(tile, 0, 0, {}), "at most tile_paths");
   EXPECT_DEATH(loaded.Density({1.0f}), "values is");
   EXPECT_DEATH(loaded.Predict(0, 1'000), "query rows");
   const auto unfinished = loaded.Predict(0, 3);

@@ -97,19 +97,19 @@ TEST(PathPositionsTest, FillAtLeastHalfOfATile) {
   const ModelConfig config = MakeTestModel(AllLayersModel(1)).config;
   kernels::cuda::DeviceProperties device = {.compute_major = kernels::cuda::kWgmmaComputeMajor,
                                             .shared_bytes_per_block = 227 << 10};
-  const auto positions = [&](int64_t query_rows) {
-    return cuda::PathPositions(cuda::KernelShape(config, device), query_rows);
+  const auto path_positions = [&](int64_t positions) {
+    return cuda::PathPositions(cuda::KernelShape(config, device), positions);
   };
-  EXPECT_EQ(positions(1), 0);
-  EXPECT_EQ(positions(4), 0);
-  EXPECT_EQ(positions(5), 8);
-  EXPECT_EQ(positions(8), 8);
-  EXPECT_EQ(positions(9), 16);
-  EXPECT_EQ(positions(17), 32);
-  EXPECT_EQ(positions(32), 32);
-  EXPECT_EQ(positions(33), 0);
+  EXPECT_EQ(path_positions(1), 0);
+  EXPECT_EQ(path_positions(4), 0);
+  EXPECT_EQ(path_positions(5), 8);
+  EXPECT_EQ(path_positions(8), 8);
+  EXPECT_EQ(path_positions(9), 16);
+  EXPECT_EQ(path_positions(17), 32);
+  EXPECT_EQ(path_positions(32), 32);
+  EXPECT_EQ(path_positions(33), 0);
   device.compute_major = 8;
-  EXPECT_EQ(positions(32), 0) << "there is no kernel for whole paths";
+  EXPECT_EQ(path_positions(32), 0) << "there is no kernel for whole paths";
 }
 
 }  // namespace

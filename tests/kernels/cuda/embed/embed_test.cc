@@ -20,15 +20,16 @@ class EmbedTest : public DeviceTest {};
 
 TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
   constexpr int kWidth = 40;
-  constexpr int kQueryRows = 6;
+  constexpr int kQueryRows = 9;
+  constexpr int kPositions = 6;  // the order leaves query rows out
   constexpr int kPaths = 11;
   constexpr int kBufferPositions = 3;  // K: the token at position 4 wraps to 1
   const std::vector<float> encodings = RandomTensor(kQueryRows * kWidth, 1);
   const std::vector<float> offsets = RandomTensor((2 + kBufferPositions) * kWidth, 2);
   const std::vector<float> y_weight = RandomTensor(kWidth, 3);
-  const std::vector<float> values = RandomTensor(kQueryRows * kPaths, 4);
+  const std::vector<float> values = RandomTensor(kPositions * kPaths, 4);
   std::vector<int32_t> order;
-  for (int i = 0; i < kPaths * kQueryRows; ++i) order.push_back(i * 5 / 3 % kQueryRows);
+  for (int i = 0; i < kPaths * kPositions; ++i) order.push_back(i * 5 / 3 % kQueryRows);
   const DeviceArray<float> d_encodings(encodings), d_offsets(offsets), d_y(y_weight), d_v(values);
   const DeviceArray<int32_t> d_order(order);
   const PathTile path = {.encodings = d_encodings.data(),
@@ -36,7 +37,7 @@ TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
                          .values = d_v.data(),
                          .paths = kPaths,
                          .stride = kPaths,
-                         .query_rows = kQueryRows,
+                         .positions = kPositions,
                          .position = 5,
                          .token_position = 4};
   PathTile given_order = path;
@@ -67,7 +68,7 @@ TEST_F(EmbedTest, PathsGetTheirTargetsAndTokens) {
         for (int c = 0; c < kWidth; ++c) {
           row[c] = 0;
           if (p >= kPaths || position < 0) continue;
-          const int query_row = tile == 1 ? position : order[p * kQueryRows + position];
+          const int query_row = tile == 1 ? position : order[p * kPositions + position];
           row[c] = encodings[query_row * kWidth + c] + offsets[(token ? 2 + 1 : 0) * kWidth + c];
           if (token) row[c] += values[position * kPaths + p] * y_weight[c];
         }

@@ -139,7 +139,8 @@ TEST_F(HeadTest, WideDensitiesOfPaths) {
                          .emitted_densities = densities.data(),
                          .paths = kPaths,
                          .stride = kPaths,
-                         .query_rows = 1};
+                         .positions = 1,
+                         .first_drawn = 1};
   const DeviceArray<PathTile> paths(std::vector<PathTile>{{}, path});
   const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 0}, {.groups = 3}});
   UnfusedHeadParams params = problem.WideParams(tiles, /*of_paths=*/true);
@@ -153,24 +154,27 @@ TEST_F(HeadTest, WideDensitiesOfPaths) {
   }
 }
 
+// Values before the first one that is drawn are scored.
 TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
   constexpr int kPaths = 19;
-  constexpr int kQueryRows = 4;
+  constexpr int kPositions = 4;
   constexpr int kPosition = 2;
+  const ModelShape many = {.width = 40, .hidden = 70, .components = 75};
   constexpr uint64_t kSeed = 0x123456789abcdef0;
   constexpr uint64_t kFirstPath = 0x1'0000'0005;
-  for (const auto& [shape, draw] :
-       {std::pair{kSmallHead, true}, std::pair{kSmallHead, false}, std::pair{kOneComponent, true},
-        std::pair{ModelShape{.width = 40, .hidden = 70, .components = 75}, true},
-        std::pair{ModelShape{.width = 40, .hidden = 70, .components = 75}, false}}) {
-    SCOPED_TRACE(testing::Message() << (draw ? "drawn" : "scored") << ", M " << shape.components);
+  for (const auto& [shape, first_drawn] :
+       {std::pair{kSmallHead, 0}, std::pair{kSmallHead, kPosition},
+        std::pair{kSmallHead, kPosition + 1}, std::pair{kSmallHead, kPositions},
+        std::pair{kOneComponent, 0}, std::pair{many, 1}, std::pair{many, kPosition + 1}}) {
+    SCOPED_TRACE(testing::Message() << "drawn from " << first_drawn << ", M " << shape.components);
+    const bool draw = first_drawn <= kPosition;
     const HeadProblem problem(shape);
-    const std::vector<float> observed = RandomTensor(kQueryRows * kPaths, 20);
+    const std::vector<float> observed = RandomTensor(kPositions * kPaths, 20);
     const DeviceArray<float> values =
         draw ? DeviceArray<float>(observed.size()) : DeviceArray<float>(observed);
     // Emits positions 1, 2 and 3.
     constexpr int kFirstEmitted = 1;
-    constexpr int kEmitted = (kQueryRows - kFirstEmitted) * kPaths;
+    constexpr int kEmitted = (kPositions - kFirstEmitted) * kPaths;
     const DeviceArray<float> emitted(kEmitted);
     const DeviceArray<double> densities(kEmitted);
     const DeviceArray<float> mixtures(kEmitted * 3 * shape.components);
@@ -182,10 +186,10 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
                            .first_path = kFirstPath,
                            .paths = kPaths,
                            .stride = kPaths,
-                           .query_rows = kQueryRows,
+                           .positions = kPositions,
                            .position = kPosition,
                            .first_emitted = kFirstEmitted,
-                           .draw = draw ? 1 : 0};
+                           .first_drawn = first_drawn};
     const DeviceArray<PathTile> paths(std::vector<PathTile>{path, {}});
     const DeviceArray<Tile> tiles(std::vector<Tile>{{.groups = 3}, {.groups = 0}});
     HeadParams params = problem.Params(tiles);
@@ -241,9 +245,8 @@ class AdvanceTest : public HeadTest {
                      .emitted_densities = densities_->data(),
                      .paths = 19,
                      .stride = 32,
-                     .query_rows = 9,
-                     .steps_left = 5,
-                     .draw = 1};
+                     .positions = 9,
+                     .steps_left = 5};
     std::vector<PathTile> paths(6, path);
     paths[0].paths = 1;
     paths[2].position = 4;

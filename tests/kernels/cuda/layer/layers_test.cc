@@ -55,11 +55,14 @@ class LayersTest : public DeviceTest {
   }
 };
 
-// The second tile has idle warps from the start, and is idle before the first one is done.
+// The second tile has idle warps from the start, and is idle before the first one is done. The
+// third one draws after it has scored.
 TEST_F(LayersTest, SameBitsAsLayerByLayer) {
   ExpectSameBits(
       ModelOf(3, 4),
-      {{}, {.context_rows = 300, .paths = 9, .steps = 2, .in_order = false, .drawn = false}});
+      {{},
+       {.context_rows = 300, .paths = 9, .steps = 2, .in_order = false, .first_drawn = 2},
+       {.paths = 3, .first_drawn = 1}});
 }
 
 // One key, one key block, an odd number of key blocks, and several splits.
@@ -83,7 +86,8 @@ TEST_F(LayersTest, InfiniteValueStaysInItsPath) {
   constexpr int kPaths = 10;
   constexpr int kPath = 5;
   SmallDecode decode(ModelOf(2, kQueryRows),
-                     {{.paths = kPaths, .steps = kQueryRows, .drawn = false}}, properties_);
+                     {{.paths = kPaths, .steps = kQueryRows, .first_drawn = kQueryRows}},
+                     properties_);
   const SmallDecode::Result expected = decode.RunAllLayers(stream_);
   decode.initial_values()[kPaths + kPath] = std::numeric_limits<float>::infinity();
   const SmallDecode::Result actual = decode.RunAllLayers(stream_);
@@ -128,7 +132,7 @@ TEST_F(LayersTest, WeightsOfOneHaveTheBitsOfNoWeights) {
   for (float deviation : {1.0f, 20.0f}) {
     SCOPED_TRACE(deviation);
     const SmallModel model = ModelOf(2, 2, deviation);
-    SmallTile tile = {.context_rows = 300, .paths = 9, .drawn = false};
+    SmallTile tile = {.context_rows = 300, .paths = 9, .first_drawn = 2};
     const SmallDecode::Result expected =
         SmallDecode(model, {tile}, properties_).RunAllLayers(stream_);
     tile.largest_log_weight = 0;
@@ -155,13 +159,16 @@ TEST_F(WholePathsTest, DensitiesAsStepByStep) {
        {std::pair{5, 8}, std::pair{8, 8}, std::pair{11, 16}, std::pair{32, 32}}) {
     SCOPED_TRACE(testing::Message() << query_rows << " positions");
     const SmallModel model = ModelOf(2, query_rows);
-    const std::vector<SmallTile> tiles = {
-        {.context_rows = 150,
-         .paths = 5,
-         .steps = query_rows,
-         .drawn = false,
-         .largest_log_weight = 4},
-        {.context_rows = 1, .paths = 2, .steps = query_rows, .in_order = false, .drawn = false}};
+    const std::vector<SmallTile> tiles = {{.context_rows = 150,
+                                           .paths = 5,
+                                           .steps = query_rows,
+                                           .first_drawn = query_rows,
+                                           .largest_log_weight = 4},
+                                          {.context_rows = 1,
+                                           .paths = 2,
+                                           .steps = query_rows,
+                                           .in_order = false,
+                                           .first_drawn = query_rows}};
     SmallDecode decode(model, tiles, properties_);
     const SmallDecode::Result expected = decode.RunAllLayers(stream_);
     const SmallDecode::Result actual = decode.RunWholePaths(path_positions, stream_);
@@ -179,9 +186,10 @@ TEST_F(WholePathsTest, DensitiesAsStepByStep) {
 TEST_F(WholePathsTest, SameBitsInEveryPlace) {
   constexpr int kQueryRows = 7;
   constexpr int kPaths = 9;
-  SmallDecode decode(ModelOf(2, kQueryRows, /*deviation=*/20),
-                     {{.context_rows = 700, .paths = kPaths, .steps = kQueryRows, .drawn = false}},
-                     properties_);
+  SmallDecode decode(
+      ModelOf(2, kQueryRows, /*deviation=*/20),
+      {{.context_rows = 700, .paths = kPaths, .steps = kQueryRows, .first_drawn = kQueryRows}},
+      properties_);
   const SmallDecode::Result expected = decode.RunWholePaths(8, stream_);
   for (const auto& [first_path, path_positions] :
        {std::pair{0, 8}, std::pair{1, 8}, std::pair{2, 8}, std::pair{3, 16}, std::pair{0, 32}}) {
@@ -203,7 +211,8 @@ TEST_F(WholePathsTest, InfiniteValueReachesLaterPositionsAlone) {
   constexpr int kPath = 2;
   constexpr int kPosition = 5;
   SmallDecode decode(ModelOf(2, kQueryRows),
-                     {{.paths = kPaths, .steps = kQueryRows, .drawn = false}}, properties_);
+                     {{.paths = kPaths, .steps = kQueryRows, .first_drawn = kQueryRows}},
+                     properties_);
   const SmallDecode::Result expected = decode.RunWholePaths(16, stream_);
   decode.initial_values()[kPosition * kPaths + kPath] = std::numeric_limits<float>::infinity();
   const SmallDecode::Result actual = decode.RunWholePaths(16, stream_);

@@ -24,7 +24,7 @@ class OverlapTest : public DeviceTest {
 TEST_F(OverlapTest, ChangesNothing) {
   // The second tile has idle blocks from the start, and is idle before the first one is done.
   const SmallTile few = {
-      .context_rows = 700, .paths = 9, .steps = 2, .in_order = false, .drawn = false};
+      .context_rows = 700, .paths = 9, .steps = 2, .in_order = false, .first_drawn = 2};
   SmallDecode decode({}, {{}, few}, properties_);
   SetOverlap(Overlap::kOff);
   const SmallDecode::Result expected = decode.Run(KvSplit::kSplit, 8, stream_);
