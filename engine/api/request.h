@@ -80,6 +80,21 @@ struct Source {
   std::string model_digest;
 };
 
+// Known target values of N of the T query rows, on which the results are conditional. They come
+// first on every path, in this order. The results are those of the other U = T - N query rows.
+struct KnownValues {
+  std::vector<int32_t> rows;   // [N], distinct
+  std::vector<double> values;  // [N], or [B, N]: of each path, or of each vector
+
+  int64_t count() const { return static_cast<int64_t>(rows.size()); }  // N
+  // The sets of values: 0 if N is 0, otherwise 1 or B.
+  int64_t sets() const { return rows.empty() ? 0 : static_cast<int64_t>(values.size()) / count(); }
+  // The value of rows[i] on a path, or for a vector.
+  double value(int64_t path, int64_t i) const {
+    return values[(sets() == 1 ? 0 : path * count()) + i];
+  }
+};
+
 // The fields that all requests with query rows have.
 struct RequestBase {
   std::string context;  // name
@@ -89,6 +104,8 @@ struct RequestBase {
   // L: the call uses only L rows of the context, those nearest to its query rows, which are encoded
   // for it alone (engine/data/nearest_rows.h). 0, or all rows of the context or more: all rows.
   int64_t local_rows = 0;
+  KnownValues known;
+  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };
 
 struct PredictRequest : RequestBase {
@@ -103,14 +120,13 @@ struct SampleRequest : RequestBase {
   std::optional<uint64_t> seed;  // none: the engine chooses one
   Snapping snapping = Snapping::kOn;
   bool want_log_densities = false;
-  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   // The request is validated and not run: the observer receives no block, and a summary with an
   // estimate.
   bool validate_only = false;
 };
 
 struct LogDensityRequest : RequestBase {
-  std::vector<double> y;  // [B, T], finite
+  std::vector<double> y;  // [B, U], finite
   int64_t vectors = 0;    // B
   // 0: the given order. R > 0: log-mean-exp over R random orders per vector.
   int64_t random_orders = 0;
@@ -118,7 +134,6 @@ struct LogDensityRequest : RequestBase {
   bool want_terms = false;       // per query row; only with the given order
   bool want_mixtures = false;    // per query row; only with the given order
   bool want_cdfs = false;        // per query row; only with the given order
-  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };
 
 enum class Residency {
@@ -154,17 +169,18 @@ struct Timings {
 struct ResultBase {
   Timings timings;
   Source source;
-  std::vector<ColumnNote> notes;  // of the request's table
+  std::vector<ColumnNote> notes;            // of the request's table
+  std::vector<double> known_log_densities;  // [1], or [B]: of the known values; empty without
 };
 
 struct PredictResult : ResultBase {
-  std::vector<double> mean;       // [T]
-  std::vector<double> std;        // [T]
-  std::vector<double> quantiles;  // [T, Q]
-  Mixtures mixtures;              // [T, M] if requested
+  std::vector<double> mean;       // [U]
+  std::vector<double> std;        // [U]
+  std::vector<double> quantiles;  // [U, Q]
+  Mixtures mixtures;              // [U, M] if requested
 };
 
-// Values of some paths over some steps, in the order in which they are drawn.
+// Values of some paths over some of their U steps, in the order in which they are drawn.
 struct SampleBlock {
   int64_t first_path = 0;
   int64_t paths = 0;
@@ -183,9 +199,9 @@ struct SampleSummary : ResultBase {
 struct LogDensityResult : ResultBase {
   std::vector<double> log_density;     // [B]: log of the mean density over orders
   std::vector<double> standard_error;  // [B], of log_density over orders; empty with fewer than 2
-  std::vector<double> terms;           // [B, T] if requested
-  std::vector<double> cdfs;            // [B, T] if requested: of each value, in its term's mixture
-  Mixtures mixtures;                   // [B * T, M] if requested
+  std::vector<double> terms;           // [B, U] if requested
+  std::vector<double> cdfs;            // [B, U] if requested: of each value, in its term's mixture
+  Mixtures mixtures;                   // [B * U, M] if requested
   uint64_t seed = 0;
 };
 

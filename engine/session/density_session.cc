@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "engine/session/mixture_results.h"
+#include "engine/session/order_average.h"
 #include "engine/session/random_key.h"
-#include "engine/session/row_orders.h"
 
 namespace chorale {
 
@@ -19,8 +19,10 @@ DensitySession::DensitySession(CallStart start, const SessionEnvironment* enviro
 
 void DensitySession::Start() {
   random_key_ = RandomKey(*request_->seed, source());
+  path_rows_.emplace(request_->known.rows, query_rows());
   path_log_density_.resize(paths());
-  const int64_t terms = request_->vectors * query_rows();
+  result_.known_log_densities.resize(request_->known.sets());
+  const int64_t terms = request_->vectors * path_rows_->unknown();
   if (request_->want_terms) result_.terms.resize(terms);
   if (request_->want_cdfs) result_.cdfs.resize(terms);
   if (request_->want_mixtures) {
@@ -30,14 +32,21 @@ void DensitySession::Start() {
 }
 
 void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
-  std::vector<int32_t> order;
-  if (request_->random_orders > 0) {
-    order = DrawOrders(random_key_, slot->first_path, slot->paths, query_rows());
-  }
+  std::vector<int32_t> order =
+      request_->random_orders > 0
+          ? path_rows_->RandomOrders(random_key_, slot->first_path, slot->paths)
+          : path_rows_->GivenOrder(slot->paths);
   std::vector<float> values = ModelValues(*slot, order);
   TileSpec tile{resident(), rows(), slot->paths, std::move(order),
                 request_->want_mixtures || request_->want_cdfs};
   slot->work = environment().backend->NewDensity({std::move(tile), buffer, std::move(values)});
+}
+
+// Returns the value of query row `row`, which has this position on the path.
+double DensitySession::ValueOf(int64_t path, int64_t position, int32_t row) const {
+  const int64_t vector = path / orders_per_vector();
+  if (position < path_rows_->known()) return request_->known.value(vector, position);
+  return request_->y[vector * path_rows_->unknown() + path_rows_->UnknownIndex(row)];
 }
 
 // Returns the values of the tile in the model's units, [T, paths]; `order` is [paths, T].
@@ -45,11 +54,11 @@ std::vector<float> DensitySession::ModelValues(const TileSlot<DensityWork>& slot
                                                const std::vector<int32_t>& order) const {
   std::vector<float> values(query_rows() * slot.paths);
   for (int64_t path = 0; path < slot.paths; ++path) {
-    const int64_t vector = (slot.first_path + path) / orders_per_vector();
     for (int64_t position = 0; position < query_rows(); ++position) {
-      const int64_t row = order.empty() ? position : order[path * query_rows() + position];
+      const auto row =
+          order.empty() ? static_cast<int32_t>(position) : order[path * query_rows() + position];
       values[position * slot.paths + path] =
-          context().transform.ToModel(request_->y[vector * query_rows() + row]);
+          context().transform.ToModel(ValueOf(slot.first_path + path, position, row));
     }
   }
   return values;
@@ -60,7 +69,7 @@ void DensitySession::CollectTiles(absl::Time now) {
     if (slot.work == nullptr || !slot.work->done()) continue;
     NoteFirstStep(now);
     TakeTile(slot);
-    ReportValues(kind(), slot.paths * query_rows());
+    ReportValues(kind(), slot.paths * path_rows_->unknown());
     StartNextTile(&slot);
   }
   if (!AllTilesTaken()) return;
@@ -71,15 +80,22 @@ void DensitySession::CollectTiles(absl::Time now) {
 void DensitySession::TakeTile(const TileSlot<DensityWork>& slot) {
   const double log_scale = std::log(context().transform.y_std());
   const absl::Span<const double> log_densities = slot.work->log_densities();  // [T, paths]
+  const int64_t known = path_rows_->known();
   for (int64_t path = 0; path < slot.paths; ++path) {
-    const int64_t row = slot.first_path + path;
+    const int64_t path_of_request = slot.first_path + path;
+    const auto term_at = [&](int64_t position) {
+      return log_densities[position * slot.paths + path] - log_scale;
+    };
     double sum = 0;
-    for (int64_t position = 0; position < query_rows(); ++position) {
-      const double term = log_densities[position * slot.paths + path] - log_scale;
+    for (int64_t position = 0; position < known; ++position) sum += term_at(position);
+    const int64_t vector = path_of_request / orders_per_vector();
+    if (vector < request_->known.sets()) result_.known_log_densities[vector] = sum;
+    sum = 0;
+    for (int64_t position = known; position < query_rows(); ++position) {
+      const double term = term_at(position);
       sum += term;
-      // Terms, cdfs and mixtures require the given order, in which a position is the index of its
-      // query row.
-      const int64_t out = row * query_rows() + position;
+      // Terms, cdfs and mixtures require the given order, in which the unknown rows ascend.
+      const int64_t out = path_of_request * path_rows_->unknown() + position - known;
       if (request_->want_terms) result_.terms[out] = term;
       if (request_->want_cdfs) {
         result_.cdfs[out] =
@@ -89,7 +105,7 @@ void DensitySession::TakeTile(const TileSlot<DensityWork>& slot) {
         SetMixture(slot.work->mixture(path, position), context().transform, out, &result_.mixtures);
       }
     }
-    path_log_density_[row] = sum;
+    path_log_density_[path_of_request] = sum;
   }
 }
 

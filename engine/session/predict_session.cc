@@ -1,6 +1,7 @@
 #include "engine/session/predict_session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "engine/session/mixture_results.h"
@@ -25,48 +26,86 @@ void CopyRows(const std::vector<double>& part, int64_t first_row, int64_t width,
 PredictSession::PredictSession(CallStart start, const SessionEnvironment* environment,
                                std::shared_ptr<const PredictRequest> request,
                                Callback<PredictResult> done)
-    : TiledSession(std::move(start), environment, WorkKind::kPredict),
+    : TiledSession(std::move(start), environment,
+                   request->known.count() == 0 ? WorkKind::kPredict : WorkKind::kDensity),
       request_(std::move(request)),
       done_(std::move(done)) {}
 
 void PredictSession::Start() {
-  const size_t rows = static_cast<size_t>(query_rows());
+  path_rows_.emplace(request_->known.rows, query_rows());
+  const size_t rows = static_cast<size_t>(paths());
   result_.mean.resize(rows);
   result_.std.resize(rows);
   result_.quantiles.resize(rows * request_->quantiles.size());
-  if (request_->want_mixtures)
-    result_.mixtures = MakeMixtures(query_rows(), config().num_components);
+  if (request_->want_mixtures) result_.mixtures = MakeMixtures(paths(), config().num_components);
   TiledSession::Start();
 }
 
-void PredictSession::StartTile(TileSlot<PredictWork>* slot, PoolRange buffer) {
+void PredictSession::StartTile(PredictSlot* slot, PoolRange buffer) {
+  if (path_rows_->known() == 0) {
+    StartMarginalTile(slot, buffer);
+  } else {
+    StartConditionalTile(slot, buffer);
+  }
+}
+
+void PredictSession::StartMarginalTile(PredictSlot* slot, PoolRange buffer) {
   PredictSpec spec;
   spec.context = resident();
   spec.query_rows = rows();
   spec.buffer = buffer;
   spec.first_row = slot->first_path;
   spec.rows = slot->paths;
-  slot->work = environment().backend->NewPredict(std::move(spec));
+  std::unique_ptr<PredictWork> work = environment().backend->NewPredict(std::move(spec));
+  slot->marginal = work.get();
+  slot->work = std::move(work);
+}
+
+void PredictSession::StartConditionalTile(PredictSlot* slot, PoolRange buffer) {
+  const int64_t known = path_rows_->known();
+  // No result depends on the value at the last position.
+  std::vector<float> values((known + 1) * slot->paths);
+  for (int64_t i = 0; i < known; ++i) {
+    std::fill_n(values.begin() + i * slot->paths, slot->paths,
+                context().transform.ToModel(request_->known.value(0, i)));
+  }
+  TileSpec tile{resident(), rows(), slot->paths,
+                path_rows_->PredictionOrders(slot->first_path, slot->paths),
+                /*keep_mixtures=*/true};
+  std::unique_ptr<DensityWork> work =
+      environment().backend->NewDensity({std::move(tile), buffer, std::move(values)});
+  slot->conditional = work.get();
+  slot->work = std::move(work);
 }
 
 void PredictSession::CollectTiles(absl::Time now) {
-  const bool any_done = std::any_of(
-      slots().begin(), slots().end(),
-      [](const TileSlot<PredictWork>& slot) { return slot.work != nullptr && slot.work->done(); });
+  const bool any_done = std::any_of(slots().begin(), slots().end(), [](const PredictSlot& slot) {
+    return slot.work != nullptr && slot.work->done();
+  });
   if (any_done) NoteFirstStep(now);
   HandOver();
 }
 
+void PredictSession::TakeKnownLogDensity(const PredictSlot& slot) {
+  const double log_scale = std::log(context().transform.y_std());
+  double sum = 0;
+  for (int64_t i = 0; i < path_rows_->known(); ++i) {
+    sum += slot.conditional->log_densities()[i * slot.paths] - log_scale;
+  }
+  result_.known_log_densities = {sum};
+}
+
 void PredictSession::HandOver() {
-  for (TileSlot<PredictWork>& slot : slots()) {
+  for (PredictSlot& slot : slots()) {
     if (awaiting_summary_ == kMaxAwaitingSummary) return;
     if (slot.work == nullptr || !slot.work->done()) continue;
-    ReportValues(kind(), slot.paths);
+    ReportValues(WorkKind::kPredict, slot.paths);
+    if (slot.conditional != nullptr && slot.first_path == 0) TakeKnownLogDensity(slot);
     Summarise(slot);
     StartNextTile(&slot);
   }
   if (AllTilesTaken()) ReleaseResources();  // summaries do not use them
-  if (summarised_rows_ == query_rows()) Complete();
+  if (summarised_rows_ == paths()) Complete();
 }
 
 bool PredictSession::SummaryIsShort(int64_t rows) const {
@@ -74,10 +113,14 @@ bool PredictSession::SummaryIsShort(int64_t rows) const {
          rows <= kShortSummary;
 }
 
-void PredictSession::Summarise(const TileSlot<PredictWork>& slot) {
+void PredictSession::Summarise(const PredictSlot& slot) {
   auto mixtures = std::make_shared<RawMixtures>();
   mixtures->components = config().num_components;
-  for (int64_t row = 0; row < slot.paths; ++row) mixtures->Append(slot.work->mixture(row));
+  for (int64_t row = 0; row < slot.paths; ++row) {
+    mixtures->Append(slot.conditional == nullptr
+                         ? slot.marginal->mixture(row)
+                         : slot.conditional->mixture(row, path_rows_->known()));
+  }
   const auto summarise = [mixtures, request = request_, context = context_pointer()] {
     return SummariseRows(*mixtures, context->transform, request->quantiles, request->want_mixtures,
                          request->snapping);

@@ -4,38 +4,54 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "engine/api/call.h"
+#include "engine/session/path_rows.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
 
-// Each query row is a path. A tile that is done is summarised on the summary thread, because each
-// quantile is the root of a function. Only a few tiles are passed to this thread at a time, so that
-// long requests take turns; the other tiles that are done stay in their slots.
+struct PredictSlot : TileSlot<Work> {
+  const PredictWork* marginal = nullptr;     // `work`, without known values
+  const DensityWork* conditional = nullptr;  // `work`, with known values
+};
+
+// Each query row whose value is not known is a path. Without known values, the tiles are
+// PredictWork. With N known values, they are DensityWork of paths with N + 1 positions, the last of
+// which is the predicted row.
+//
+// A tile that is done is summarised on the summary thread, because each quantile is the root of a
+// function. Only a few tiles are passed to this thread at a time, so that long requests take turns;
+// the other tiles that are done stay in their slots.
 //
 // Thread contract: see Session.
-class PredictSession : public TiledSession<TileSlot<PredictWork>> {
+class PredictSession : public TiledSession<PredictSlot> {
  public:
   PredictSession(CallStart start, const SessionEnvironment* environment,
                  std::shared_ptr<const PredictRequest> request, Callback<PredictResult> done);
 
  protected:
-  int64_t paths() const override { return query_rows(); }
+  int64_t paths() const override { return query_rows() - request_->known.count(); }
+  int64_t positions() const override { return request_->known.count() + 1; }
   void Start() override;
-  void StartTile(TileSlot<PredictWork>* slot, PoolRange buffer) override;
+  void StartTile(PredictSlot* slot, PoolRange buffer) override;
   void CollectTiles(absl::Time now) override;
   void Deliver(absl::Status status, absl::Time now) override;
 
  private:
+  void StartMarginalTile(PredictSlot* slot, PoolRange buffer);
+  void StartConditionalTile(PredictSlot* slot, PoolRange buffer);
+  void TakeKnownLogDensity(const PredictSlot& slot);
   void HandOver();
-  void Summarise(const TileSlot<PredictWork>& slot);
+  void Summarise(const PredictSlot& slot);
   bool SummaryIsShort(int64_t rows) const;
   void Store(int64_t first_row, const PredictResult& summary);
 
   const std::shared_ptr<const PredictRequest> request_;
   const Callback<PredictResult> done_;
-  int64_t awaiting_summary_ = 0;  // tiles passed to the summary thread
+  std::optional<PathRows> path_rows_;  // since Start
+  int64_t awaiting_summary_ = 0;       // tiles passed to the summary thread
   int64_t summarised_rows_ = 0;
   PredictResult result_;
 };

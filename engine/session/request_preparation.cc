@@ -1,6 +1,7 @@
 #include "engine/session/request_preparation.h"
 
 #include <cmath>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -48,21 +49,26 @@ absl::Status CheckLocalRows(const RequestBase& request, int64_t rows) {
 // must also represent the squares of what a model makes of it.
 constexpr float kLargestScaledTarget = 1e15f;
 
-// Checks whether the model can compute with the values of the request.
-absl::Status CheckModelRange(const RequestBase& /*request*/,
-                             const FeatureTransform& /*transform*/) {
-  return absl::OkStatus();
-}
-absl::Status CheckModelRange(const LogDensityRequest& request, const FeatureTransform& transform) {
-  for (size_t i = 0; i < request.y.size(); ++i) {
-    const float scaled = transform.ToModel(request.y[i]);
+// Checks whether the model can compute with values of a field of the request.
+absl::Status CheckModelRange(absl::string_view field, const std::vector<double>& values,
+                             const FeatureTransform& transform) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float scaled = transform.ToModel(values[i]);
     if (!(std::abs(scaled) <= kLargestScaledTarget)) {
-      return InvalidField(absl::StrCat("values[", i, "]"),
-                          absl::StrCat("is ", request.y[i], "; its scaled value is ", scaled,
+      return InvalidField(absl::StrCat(field, "[", i, "]"),
+                          absl::StrCat("is ", values[i], "; its scaled value is ", scaled,
                                        ", and the limit is ", kLargestScaledTarget));
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckModelRange(const RequestBase& request, const FeatureTransform& transform) {
+  return CheckModelRange("known.values", request.known.values, transform);
+}
+absl::Status CheckModelRange(const LogDensityRequest& request, const FeatureTransform& transform) {
+  RETURN_IF_ERROR(CheckModelRange("values", request.y, transform));
+  return CheckModelRange("known.values", request.known.values, transform);
 }
 
 // Returns true if the response describes the values to which the target is snapped. This includes
@@ -73,18 +79,20 @@ bool DescribesSnapping(const PredictRequest& request) {
 bool DescribesSnapping(const SampleRequest& request) { return request.snapping == Snapping::kOn; }
 bool DescribesSnapping(const LogDensityRequest& /*request*/) { return true; }
 
-// The warning about a request whose paths are longer than those of the model's training. Marginal
-// predictions have no paths.
-ColumnNote BufferNote(const PredictRequest& /*request*/, const ModelConfig& /*config*/) {
-  return {};
-}
-ColumnNote BufferNote(const RequestBase& request, const ModelConfig& config) {
+// The rows on each path of a request. A prediction has a path for each predicted row.
+int64_t PathRowCount(const PredictRequest& request) { return request.known.count() + 1; }
+int64_t PathRowCount(const RequestBase& request) { return request.query_rows.rows(); }
+
+// The warning about a request whose paths are longer than those of the model's training.
+ColumnNote BufferNote(int64_t path_rows, int64_t query_rows, const ModelConfig& config) {
   ColumnNote note;
-  const int64_t rows = request.query_rows.rows();
-  if (rows > config.buffer_size) {
+  if (path_rows > config.buffer_size) {
     note.beyond_training =
-        absl::StrCat("the request has ", rows, " query rows; the model was trained on at most ",
-                     config.buffer_size, ", so results may be less accurate");
+        absl::StrCat("the request has ",
+                     path_rows == query_rows ? absl::StrCat(query_rows, " query rows")
+                                             : absl::StrCat(path_rows, " rows on each path"),
+                     "; the model was trained on at most ", config.buffer_size,
+                     ", so results may be less accurate");
   }
   return note;
 }
@@ -121,7 +129,7 @@ class QueryRowsPreparation : public Preparation {
     ColumnNote of_size =
         TrainingNote(ShapeUsed(context->record).rows, transform.used_features(), config);
     if (!of_size.empty()) notes.push_back(std::move(of_size));
-    ColumnNote of_buffer = BufferNote(*request_, config);
+    ColumnNote of_buffer = BufferNote(PathRowCount(*request_), request_->query_rows.rows(), config);
     if (!of_buffer.empty()) notes.push_back(std::move(of_buffer));
     return PreparedRequest{std::move(context), std::move(query_rows), std::move(notes)};
   }

@@ -57,30 +57,74 @@ absl::Status ValidateLocalRows(const RequestBase& request, const Limits& limits)
                      absl::StrCat("is ", rows, "; the limit is ", limits.max_context_rows));
 }
 
+absl::Status ValidateKnownRows(const std::vector<int32_t>& rows, int64_t query_rows) {
+  if (static_cast<int64_t>(rows.size()) >= query_rows) {
+    return InvalidField("known.rows",
+                        absl::StrCat("has ", rows.size(), " entries; the limit is ", query_rows - 1,
+                                     " (one query row must be left)"));
+  }
+  std::vector<bool> known(query_rows);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::string field = absl::StrCat("known.rows[", i, "]");
+    if (rows[i] < 0 || rows[i] >= query_rows) {
+      return InvalidField(field, absl::StrCat("is ", rows[i], "; the limit is 0 to ",
+                                              query_rows - 1, " (the index of a query row)"));
+    }
+    if (known[rows[i]]) return InvalidField(field, absl::StrCat("repeats row ", rows[i]));
+    known[rows[i]] = true;
+  }
+  return absl::OkStatus();
+}
+
+// Checks known values of which there may be `sets` sets instead of one. `of_sets` names them.
+absl::Status ValidateKnown(const KnownValues& known, int64_t query_rows, int64_t sets,
+                           absl::string_view of_sets) {
+  RETURN_IF_ERROR(ValidateKnownRows(known.rows, query_rows));
+  const int64_t values = static_cast<int64_t>(known.values.size());
+  const int64_t rows = known.count();
+  if (values != rows && (values % sets != 0 || values / sets != rows)) {
+    return InvalidField(
+        "known.values",
+        absl::StrCat(
+            "has ", values, " entries; must have ", rows, " (the number of known.rows)",
+            sets > 1 ? absl::StrCat(", or ", rows, " for each of ", sets, " ", of_sets) : ""));
+  }
+  for (int64_t i = 0; i < values; ++i) {
+    if (!std::isfinite(known.values[i])) {
+      return InvalidField(absl::StrCat("known.values[", i, "]"),
+                          absl::StrCat("is ", known.values[i], "; must be finite"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateBase(const RequestBase& request, const Limits& limits) {
   RETURN_IF_ERROR(ValidateQueryRows(request.query_rows, limits));
   return ValidateLocalRows(request, limits);
 }
 
-absl::Status ValidateBuffer(int64_t query_rows, BeyondBuffer beyond, const ModelConfig& config) {
+// Checks the rows of a path, of which `field` "has" or "requires" this number.
+absl::Status ValidateBuffer(absl::string_view field, absl::string_view has, int64_t path_rows,
+                            BeyondBuffer beyond, const ModelConfig& config) {
   return LimitUnless(
-      query_rows <= config.buffer_size || beyond == BeyondBuffer::kWrap, "rows",
-      absl::StrCat("has ", query_rows, " rows; the model was trained with a buffer of ",
+      path_rows <= config.buffer_size || beyond == BeyondBuffer::kWrap, field,
+      absl::StrCat(has, " ", path_rows, " rows; the model was trained with a buffer of ",
                    config.buffer_size,
                    " rows (set beyond_buffer to BEYOND_BUFFER_WRAP to exceed it)"));
 }
 
-absl::Status ValidateBufferBytes(int64_t query_rows, int64_t paths, WorkKind work,
-                                 const ModelConfig& config, const Backend& backend) {
-  const TilePlan plan = PlanTiles(backend, config, paths, query_rows, 1, work);
-  return LimitUnless(plan.slots > 0, "rows",
-                     absl::StrCat("has ", query_rows, " query rows, which need ", plan.slot_bytes,
-                                  " bytes of the buffer pool for ", plan.tile_paths,
-                                  work == WorkKind::kPredict ? " rows" : " paths", " at a time",
-                                  plan.rows_bytes > 0 ? absl::StrCat(" and ", plan.rows_bytes,
-                                                                     " bytes for their encodings")
-                                                      : "",
-                                  "; the pool has ", backend.buffer_pool_bytes()));
+absl::Status ValidateBufferBytes(const RequestedPaths& request, const ModelConfig& config,
+                                 const Backend& backend) {
+  const TilePlan plan = PlanTiles(backend, config, request, 1);
+  return LimitUnless(
+      plan.slots > 0, "rows",
+      absl::StrCat("has ", request.query_rows, " query rows, which need ", plan.slot_bytes,
+                   " bytes of the buffer pool for ", plan.tile_paths,
+                   request.work == WorkKind::kPredict ? " rows" : " paths", " at a time",
+                   plan.rows_bytes > 0
+                       ? absl::StrCat(" and ", plan.rows_bytes, " bytes for their encodings")
+                       : "",
+                   "; the pool has ", backend.buffer_pool_bytes()));
 }
 
 // A part of a response: its size in numbers, and the field of the request that requests them.
@@ -117,7 +161,7 @@ absl::Status ValidateMixtureCount(int64_t vectors, int64_t query_rows, const Mod
 absl::Status ValidateDensityResponse(const LogDensityRequest& request, const ModelConfig& config,
                                      const Limits& limits) {
   const int64_t vectors = request.vectors;
-  const int64_t query_rows = request.query_rows.rows();
+  const int64_t query_rows = request.query_rows.rows() - request.known.count();  // of the response
   const int64_t orders = request.random_orders;
   if (orders > 0 && request.want_terms) {
     return InvalidField("include_terms",
@@ -139,6 +183,7 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
   }
   const int64_t per_vector = orders > 1 ? 2 : 1;  // density and standard error
   return ValidateResponse({{"values", vectors * per_vector},
+                           {"known.values", request.known.sets()},
                            {"include_terms", request.want_terms ? vectors * query_rows : 0},
                            {"include_cdfs", request.want_cdfs ? vectors * query_rows : 0},
                            {"include_mixtures", mixture_numbers}},
@@ -151,6 +196,9 @@ absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& c
                              const Limits& limits, const Backend& backend) {
   RETURN_IF_ERROR(ValidateBase(request, limits));
   const int64_t query_rows = request.query_rows.rows();
+  RETURN_IF_ERROR(ValidateKnown(request.known, query_rows, 1, ""));
+  const int64_t known = request.known.count();
+  const int64_t predicted = query_rows - known;
   const int64_t quantiles = static_cast<int64_t>(request.quantiles.size());
   if (quantiles > limits.max_quantiles) {
     return LimitExceeded("quantiles", absl::StrCat("has ", quantiles, " entries; the limit is ",
@@ -163,17 +211,24 @@ absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& c
                           absl::StrCat("is ", q, "; must be more than 0 and less than 1"));
     }
   }
-  RETURN_IF_ERROR(AtMost("quantiles", "values", query_rows, quantiles, 1, limits.max_values));
+  RETURN_IF_ERROR(AtMost("quantiles", "values", predicted, quantiles, 1, limits.max_values));
   int64_t mixture_numbers = 0;
   if (request.want_mixtures) {
-    RETURN_IF_ERROR(ValidateMixtureCount(1, query_rows, config, limits));
-    mixture_numbers = query_rows * config.num_components * kNumbersOfComponent;
+    RETURN_IF_ERROR(ValidateMixtureCount(1, predicted, config, limits));
+    mixture_numbers = predicted * config.num_components * kNumbersOfComponent;
   }
-  RETURN_IF_ERROR(ValidateResponse({{"rows", 2 * query_rows},
-                                    {"quantiles", query_rows * quantiles},
+  RETURN_IF_ERROR(ValidateResponse({{"rows", 2 * predicted},
+                                    {"quantiles", predicted * quantiles},
                                     {"include_mixtures", mixture_numbers}},
                                    limits));
-  return ValidateBufferBytes(query_rows, query_rows, WorkKind::kPredict, config, backend);
+  if (known == 0) {
+    return ValidateBufferBytes({query_rows, 1, query_rows, WorkKind::kPredict}, config, backend);
+  }
+  RETURN_IF_ERROR(AtMost("known.rows", "values", predicted, known + 1, 1, limits.max_values));
+  RETURN_IF_ERROR(
+      ValidateBuffer("known.rows", "requires paths of", known + 1, request.beyond_buffer, config));
+  return ValidateBufferBytes({query_rows, known + 1, predicted, WorkKind::kDensity}, config,
+                             backend);
 }
 
 absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& config,
@@ -182,20 +237,26 @@ absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& co
   const int64_t query_rows = request.query_rows.rows();
   RETURN_IF_ERROR(InRange("path_count", request.paths, 1, limits.max_paths));
   RETURN_IF_ERROR(AtMost("path_count", "values", request.paths, query_rows, 1, limits.max_values));
-  RETURN_IF_ERROR(ValidateBuffer(query_rows, request.beyond_buffer, config));
-  return ValidateBufferBytes(query_rows, request.paths, WorkKind::kDecode, config, backend);
+  RETURN_IF_ERROR(ValidateKnown(request.known, query_rows, request.paths, "paths"));
+  RETURN_IF_ERROR(ValidateResponse({{"known.values", request.known.sets()}}, limits));
+  RETURN_IF_ERROR(ValidateBuffer("rows", "has", query_rows, request.beyond_buffer, config));
+  return ValidateBufferBytes({query_rows, query_rows, request.paths, WorkKind::kDecode}, config,
+                             backend);
 }
 
 absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
   RETURN_IF_ERROR(ValidateBase(request, limits));
   const int64_t query_rows = request.query_rows.rows();
+  RETURN_IF_ERROR(ValidateKnownRows(request.known.rows, query_rows));
+  const int64_t unknown = query_rows - request.known.count();
   const int64_t values = static_cast<int64_t>(request.y.size());
   const int64_t vectors = request.vectors;
-  if (vectors < 1 || values % query_rows != 0 || values / query_rows != vectors) {
-    return InvalidField("values",
-                        absl::StrCat("has ", values, " entries; must be a positive multiple of ",
-                                     query_rows, " (the number of query rows)"));
+  if (vectors < 1 || values % unknown != 0 || values / unknown != vectors) {
+    return InvalidField(
+        "values", absl::StrCat("has ", values, " entries; must be a positive multiple of ", unknown,
+                               " (the number of query rows",
+                               request.known.count() > 0 ? " whose values are not known)" : ")"));
   }
   if (vectors > limits.max_paths) {
     return LimitExceeded(
@@ -208,14 +269,16 @@ absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig
                           absl::StrCat("is ", request.y[i], "; must be finite"));
     }
   }
+  RETURN_IF_ERROR(ValidateKnown(request.known, query_rows, vectors, "vectors"));
   const int64_t orders = request.random_orders;
   RETURN_IF_ERROR(InRange("random_order_count", orders, 0, limits.max_orders));
   RETURN_IF_ERROR(
       AtMost("random_order_count", "values", vectors, query_rows, orders, limits.max_values));
   RETURN_IF_ERROR(ValidateDensityResponse(request, config, limits));
-  RETURN_IF_ERROR(ValidateBuffer(query_rows, request.beyond_buffer, config));
-  return ValidateBufferBytes(query_rows, vectors * std::max<int64_t>(orders, 1), WorkKind::kDensity,
-                             config, backend);
+  RETURN_IF_ERROR(ValidateBuffer("rows", "has", query_rows, request.beyond_buffer, config));
+  return ValidateBufferBytes(
+      {query_rows, query_rows, vectors * std::max<int64_t>(orders, 1), WorkKind::kDensity}, config,
+      backend);
 }
 
 }  // namespace chorale

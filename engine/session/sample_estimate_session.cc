@@ -16,8 +16,9 @@ SampleEstimateSession::SampleEstimateSession(CallStart start, const SessionEnvir
       observer_(std::move(observer)) {}
 
 Estimate SampleEstimateSession::EstimateWork() const {
-  const TilePlan plan = PlanTiles(*environment().backend, config(), request_->paths, query_rows(),
-                                  environment().max_slices, WorkKind::kDecode);
+  const TilePlan plan = PlanTiles(*environment().backend, config(),
+                                  {query_rows(), query_rows(), request_->paths, WorkKind::kDecode},
+                                  environment().max_slices);
   Estimate estimate;
   for (const int64_t bytes : plan.ranges()) estimate.device_bytes += bytes;
   estimate.duration = context().model->decode_rate.TimeOf(

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "engine/session/random_key.h"
-#include "engine/session/row_orders.h"
 
 namespace chorale {
 
@@ -18,21 +17,36 @@ SampleSession::SampleSession(CallStart start, const SessionEnvironment* environm
 
 void SampleSession::Start() {
   random_key_ = RandomKey(*request_->seed, source());
+  path_rows_.emplace(request_->known.rows, query_rows());
+  summary_.known_log_densities.resize(request_->known.sets());
   TiledSession::Start();
 }
 
 void SampleSession::StartTile(SampleSlot* slot, PoolRange buffer) {
-  slot->delivered = 0;
-  slot->order.clear();
-  if (request_->order == RowOrder::kRandomPerPath) {
-    slot->order = DrawOrders(random_key_, slot->first_path, slot->paths, query_rows());
-  }
+  slot->delivered = path_rows_->known();
+  slot->order = request_->order == RowOrder::kRandomPerPath
+                    ? path_rows_->RandomOrders(random_key_, slot->first_path, slot->paths)
+                    : path_rows_->GivenOrder(slot->paths);
   DecodeSpec spec;
   spec.tile = {resident(), rows(), slot->paths, slot->order};
   spec.buffer = buffer;
   spec.seed = random_key_;
   spec.first_path = slot->first_path;
+  spec.forced_values = ForcedValues(*slot);
   slot->work = environment().backend->NewDecode(std::move(spec));
+}
+
+// Returns DecodeSpec::forced_values of the tile, [N, paths].
+std::vector<float> SampleSession::ForcedValues(const SampleSlot& slot) const {
+  std::vector<float> values;
+  values.reserve(path_rows_->known() * slot.paths);
+  for (int64_t i = 0; i < path_rows_->known(); ++i) {
+    for (int64_t path = 0; path < slot.paths; ++path) {
+      values.push_back(
+          context().transform.ToModel(request_->known.value(slot.first_path + path, i)));
+    }
+  }
+  return values;
 }
 
 int64_t SampleSession::UnacknowledgedValues() const {
@@ -71,7 +85,9 @@ void SampleSession::CollectTiles(absl::Time now) {
       }
       observer_->OnBlock(TakeBlock(&slot));
     }
-    if (slot.work->done()) StartNextTile(&slot);
+    if (!slot.work->done()) continue;
+    TakeKnownLogDensities(slot);
+    StartNextTile(&slot);
   }
   if (delivered_values_ > earlier) ReportValues(kind(), delivered_values_ - earlier);
   if (AllTilesTaken()) Complete();
@@ -82,28 +98,30 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
   SampleBlock block;
   block.first_path = slot->first_path;
   block.paths = paths;
-  block.first_step = slot->delivered;
+  block.first_step = slot->delivered - path_rows_->known();
   block.steps = slot->work->steps_done() - slot->delivered;
   const int64_t count = paths * block.steps;
   block.values.resize(count);
   if (request_->want_log_densities) block.log_densities.resize(count);
-  if (!slot->order.empty()) block.query_rows.resize(count);
+  const bool own_orders = request_->order == RowOrder::kRandomPerPath;
+  if (own_orders) block.query_rows.resize(count);
 
-  const absl::Span<const float> values = slot->work->values();                 // [T, paths]
-  const absl::Span<const double> log_densities = slot->work->log_densities();  // [T, paths]
+  // By position, [T, paths].
+  const absl::Span<const float> values = slot->work->values();
+  const absl::Span<const double> log_densities = slot->work->log_densities();
   const FeatureTransform& transform = context().transform;
   const bool snaps = request_->snapping == Snapping::kOn;
   const double log_scale = std::log(transform.y_std());
   for (int64_t path = 0; path < paths; ++path) {
     for (int64_t i = 0; i < block.steps; ++i) {
-      const int64_t step = block.first_step + i;
+      const int64_t position = slot->delivered + i;
       const int64_t out = path * block.steps + i;
-      const double value = transform.ToUser(values[step * paths + path]);
+      const double value = transform.ToUser(values[position * paths + path]);
       block.values[out] = snaps ? transform.target_support().Snap(value) : value;
       if (request_->want_log_densities) {
-        block.log_densities[out] = log_densities[step * paths + path] - log_scale;
+        block.log_densities[out] = log_densities[position * paths + path] - log_scale;
       }
-      if (!slot->order.empty()) block.query_rows[out] = slot->order[path * query_rows() + step];
+      if (own_orders) block.query_rows[out] = slot->order[path * query_rows() + position];
     }
   }
   slot->delivered += block.steps;
@@ -111,11 +129,23 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
   return block;
 }
 
+void SampleSession::TakeKnownLogDensities(const SampleSlot& slot) {
+  const int64_t known = path_rows_->known();
+  const double log_scale = std::log(context().transform.y_std());
+  const absl::Span<const double> log_densities = slot.work->log_densities();  // [T, paths]
+  for (int64_t path = 0; path < slot.paths; ++path) {
+    const int64_t set = slot.first_path + path;
+    if (set >= request_->known.sets()) break;  // all paths share one set
+    double sum = 0;
+    for (int64_t i = 0; i < known; ++i) sum += log_densities[i * slot.paths + path] - log_scale;
+    summary_.known_log_densities[set] = sum;
+  }
+}
+
 void SampleSession::Deliver(absl::Status status, absl::Time now) {
-  SampleSummary summary;
-  summary.seed = *request_->seed;
-  if (status.ok()) Describe(now, &summary);
-  observer_->OnDone(status, summary);
+  summary_.seed = *request_->seed;
+  if (status.ok()) Describe(now, &summary_);
+  observer_->OnDone(status, summary_);
 }
 
 }  // namespace chorale

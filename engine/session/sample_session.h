@@ -4,19 +4,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/api/call.h"
+#include "engine/session/path_rows.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
 
 struct SampleSlot : TileSlot<DecodeWork> {
-  std::vector<int32_t> order;  // [paths, T], or empty for the given order
-  int64_t delivered = 0;       // steps that the observer has received
+  std::vector<int32_t> order;  // TileSpec::order
+  int64_t delivered = 0;  // positions of known values, and those that the observer has received
 };
 
 // Draws several tiles at a time in their order, and passes the values of each tick to the observer.
+// Known values are forced at the first positions, and not passed on.
 //
 // Thread contract: see Session.
 class SampleSession : public TiledSession<SampleSlot> {
@@ -36,13 +39,17 @@ class SampleSession : public TiledSession<SampleSlot> {
 
  private:
   void Start() override;
+  std::vector<float> ForcedValues(const SampleSlot& slot) const;
   SampleBlock TakeBlock(SampleSlot* slot);
+  void TakeKnownLogDensities(const SampleSlot& slot);
   int64_t UnacknowledgedValues() const;
 
   const std::shared_ptr<const SampleRequest> request_;
   const std::shared_ptr<SampleObserver> observer_;
+  std::optional<PathRows> path_rows_;  // since Start
   uint64_t random_key_ = 0;
   int64_t delivered_values_ = 0;
+  SampleSummary summary_;
 };
 
 }  // namespace chorale

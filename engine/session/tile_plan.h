@@ -14,8 +14,16 @@ namespace chorale {
 // Returns the bytes of a tile of `paths` paths: the K/V of a DecodeWork, or the state of a
 // DensityWork between two steps. In a PredictWork, each row is a path. REQUIRES: the counts are
 // positive, and `work` is one of these three kinds.
-int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t query_rows,
+int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t positions,
                   int64_t paths, WorkKind work);
+
+// The paths of a request.
+struct RequestedPaths {
+  int64_t query_rows = 0;
+  int64_t positions = 0;  // of each path
+  int64_t paths = 0;
+  WorkKind work = WorkKind::kDecode;  // or kDensity, or kPredict
+};
 
 // Tiles run in their order, at most `slots` at a time, and the buffer of a slot serves one tile
 // after another. So the buffer bytes of a request are exact, are known before it starts, and do not
@@ -40,11 +48,11 @@ struct TilePlan {
   int64_t paths_of(int64_t tile) const { return std::min(tile_paths, paths - first_path(tile)); }
 };
 
-// Plans `paths` paths over `query_rows` query rows. At most `max_slots` tiles run at a time, and no
-// more than fit into half of the buffer pool, so that no request takes the whole pool; a single
-// tile may be larger. REQUIRES: paths, query rows and max_slots are positive.
-TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, int64_t paths,
-                   int64_t query_rows, int64_t max_slots, WorkKind work);
+// Plans the paths of a request. At most `max_slots` tiles run at a time, and no more than fit into
+// half of the buffer pool, so that no request takes the whole pool; a single tile may be larger.
+// REQUIRES: the counts and max_slots are positive.
+TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, const RequestedPaths& request,
+                   int64_t max_slots);
 
 }  // namespace chorale
 

@@ -31,19 +31,19 @@ template <typename SlotType>
 class TiledSession : public Session {
  public:
   TilePlan Plan() const override {
-    return PlanTiles(*environment().backend, config(), paths(), query_rows(),
-                     environment().max_slices, kind_);
+    return PlanTiles(*environment().backend, config(), {query_rows(), positions(), paths(), kind_},
+                     environment().max_slices);
   }
 
   RequestedWork Requested() const override {
     const int64_t context_rows = context().record.shape().keys();
     switch (kind_) {
       case WorkKind::kDecode:
-        return {kind_, DecodeFlops(config(), paths(), context_rows, 0, query_rows()),
-                paths() * query_rows()};
+        return {kind_, DecodeFlops(config(), paths(), context_rows, 0, positions()),
+                paths() * positions()};
       case WorkKind::kDensity:
-        return {kind_, DensityFlops(config(), context_rows, query_rows(), paths()),
-                paths() * query_rows()};
+        return {kind_, DensityFlops(config(), context_rows, positions(), paths()),
+                paths() * positions()};
       default:
         return {kind_, PredictFlops(config(), context_rows, paths()), paths()};
     }
@@ -60,6 +60,8 @@ class TiledSession : public Session {
 
   // Returns the number of paths of the whole request. REQUIRES: SetContext was called.
   virtual int64_t paths() const = 0;
+  // Returns the number of positions of each path.
+  virtual int64_t positions() const { return query_rows(); }
   // Creates the work for the tile of a slot, whose first_path and paths are set. `buffer` is the
   // part of the slot's buffer that a tile of this size uses.
   virtual void StartTile(SlotType* slot, PoolRange buffer) = 0;
@@ -84,8 +86,8 @@ class TiledSession : public Session {
     const int64_t tile = next_tile_++;
     slot->first_path = plan_.first_path(tile);
     slot->paths = plan_.paths_of(tile);
-    StartTile(slot, {slot->buffer.range().offset, TileBytes(*environment().backend, config(),
-                                                            query_rows(), slot->paths, kind_)});
+    StartTile(slot, {slot->buffer.range().offset,
+                     TileBytes(*environment().backend, config(), positions(), slot->paths, kind_)});
   }
 
   void AppendTiles(std::vector<Slice>* slices) override {

@@ -33,6 +33,18 @@ absl::StatusOr<Snapping> DecodeSnapping(v1::Snapping value) {
   }
 }
 
+absl::StatusOr<BeyondBuffer> DecodeBeyondBuffer(v1::BeyondBuffer value) {
+  switch (value) {
+    case v1::BEYOND_BUFFER_UNSPECIFIED:
+      return BeyondBuffer::kRefuse;
+    case v1::BEYOND_BUFFER_WRAP:
+      return BeyondBuffer::kWrap;
+    default:
+      return UnknownEnum("beyond_buffer", value);
+  }
+}
+
+// The fields that all requests with query rows have.
 template <typename Message>
 absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBase* request) {
   ASSIGN_OR_RETURN(std::string context, ParseContextName(message.context(), "context"));
@@ -43,18 +55,10 @@ absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBas
   request->expected = {message.expected_source().context_digest(),
                        message.expected_source().model_digest()};
   request->local_rows = message.local_row_count();
+  request->known.rows.assign(message.known().rows().begin(), message.known().rows().end());
+  request->known.values.assign(message.known().values().begin(), message.known().values().end());
+  ASSIGN_OR_RETURN(request->beyond_buffer, DecodeBeyondBuffer(message.beyond_buffer()));
   return absl::OkStatus();
-}
-
-absl::StatusOr<BeyondBuffer> DecodeBeyondBuffer(v1::BeyondBuffer value) {
-  switch (value) {
-    case v1::BEYOND_BUFFER_UNSPECIFIED:
-      return BeyondBuffer::kRefuse;
-    case v1::BEYOND_BUFFER_WRAP:
-      return BeyondBuffer::kWrap;
-    default:
-      return UnknownEnum("beyond_buffer", value);
-  }
 }
 
 absl::StatusOr<RowOrder> DecodeOrder(v1::SampleRequest::Order value) {
@@ -86,14 +90,12 @@ absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, con
   SampleRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
   ASSIGN_OR_RETURN(RowOrder order, DecodeOrder(message.order()));
-  ASSIGN_OR_RETURN(BeyondBuffer beyond, DecodeBeyondBuffer(message.beyond_buffer()));
   ASSIGN_OR_RETURN(Snapping snapping, DecodeSnapping(message.snapping()));
   request.snapping = snapping;
   request.paths = message.path_count();
   if (message.has_seed()) request.seed = message.seed();
   request.order = order;
   request.want_log_densities = message.include_log_densities();
-  request.beyond_buffer = beyond;
   request.validate_only = message.validate_only();
   return request;
 }
@@ -102,16 +104,15 @@ absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& 
                                                    const Limits& limits) {
   LogDensityRequest request;
   RETURN_IF_ERROR(DecodeBase(message, limits, &request));
-  ASSIGN_OR_RETURN(BeyondBuffer beyond, DecodeBeyondBuffer(message.beyond_buffer()));
-  // The engine refuses values that do not fill whole vectors.
+  // The engine refuses values that do not fill whole vectors, and invalid known rows.
   request.y.assign(message.values().begin(), message.values().end());
-  request.vectors = message.values_size() / std::max<int64_t>(request.query_rows.rows(), 1);
+  request.vectors = message.values_size() /
+                    std::max<int64_t>(request.query_rows.rows() - request.known.count(), 1);
   request.random_orders = message.random_order_count();
   if (message.has_seed()) request.seed = message.seed();
   request.want_terms = message.include_terms();
   request.want_mixtures = message.include_mixtures();
   request.want_cdfs = message.include_cdfs();
-  request.beyond_buffer = beyond;
   return request;
 }
 

@@ -38,6 +38,10 @@ void EncodeEstimate(const Estimate& estimate, v1::Estimate* message) {
   }
 }
 
+void Copy(const std::vector<double>& from, google::protobuf::RepeatedField<double>* to) {
+  to->Add(from.begin(), from.end());
+}
+
 // What all results have.
 template <typename Message>
 void EncodeBase(const ResultBase& result, Message* message) {
@@ -45,10 +49,7 @@ void EncodeBase(const ResultBase& result, Message* message) {
   message->mutable_source()->set_context_digest(result.source.context_digest);
   message->mutable_source()->set_model_digest(result.source.model_digest);
   EncodeWarnings(result.notes, message->mutable_warnings());
-}
-
-void Copy(const std::vector<double>& from, google::protobuf::RepeatedField<double>* to) {
-  to->Add(from.begin(), from.end());
+  Copy(result.known_log_densities, message->mutable_known_log_densities());
 }
 
 void EncodeMixtures(const Mixtures& mixtures, v1::Mixtures* message) {

@@ -71,8 +71,32 @@ SampleStream::SampleStream(v1::Chorale::Stub& stub, const v1::SampleRequest& req
   samples_.log_densities.assign(want_log_densities_ ? size : 0, nan);
   samples_.order.assign(size, -1);
   seen_.assign(size, 0);
+  FillKnown(request.known());
   context_.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   reader_ = stub.Sample(&context_, request);
+}
+
+void SampleStream::FillKnown(const v1::KnownValues& known) {
+  const int64_t query_rows = samples_.query_rows;
+  std::vector<bool> is_known(query_rows);
+  const int64_t paths = samples_.values.empty() ? 0 : samples_.paths;
+  for (int i = 0; i < known.rows_size(); ++i) {
+    const int32_t row = known.rows(i);
+    if (row < 0 || row >= query_rows) continue;  // a request that the server is to refuse
+    is_known[row] = true;
+    for (int64_t path = 0; path < paths; ++path) {
+      const int64_t set = known.values_size() > known.rows_size() ? path : 0;
+      const int64_t value = set * known.rows_size() + i;
+      if (value < known.values_size()) {
+        samples_.values[path * query_rows + row] = known.values(static_cast<int>(value));
+      }
+      seen_[path * query_rows + row] = 1;
+      if (i < query_rows) samples_.order[path * query_rows + i] = row;
+    }
+  }
+  for (int32_t row = 0; row < query_rows; ++row) {
+    if (!is_known[row]) drawn_rows_.push_back(row);
+  }
 }
 
 SampleStream::~SampleStream() {
@@ -107,9 +131,10 @@ Samples SampleStream::Finish() {
 
 void SampleStream::Add(const v1::SampleBlock& block) {
   const int64_t count = block.path_count() * block.step_count();
+  const auto steps = static_cast<int64_t>(drawn_rows_.size());
   const bool fits = block.first_path() >= 0 && block.first_step() >= 0 && count > 0 &&
                     block.first_path() + block.path_count() <= samples_.paths &&
-                    block.first_step() + block.step_count() <= samples_.query_rows;
+                    block.first_step() + block.step_count() <= steps;
   const bool sizes = block.values_size() == count &&
                      block.log_densities_size() == (want_log_densities_ ? count : 0) &&
                      (block.rows_size() == count || block.rows_size() == 0);
@@ -120,7 +145,7 @@ void SampleStream::Add(const v1::SampleBlock& block) {
   for (int64_t i = 0; i < count; ++i) {
     const int64_t path = block.first_path() + i / block.step_count();
     const int64_t step = block.first_step() + i % block.step_count();
-    const int64_t query_row = block.rows_size() > 0 ? block.rows(i) : step;
+    const int64_t query_row = block.rows_size() > 0 ? block.rows(i) : drawn_rows_[step];
     if (query_row < 0 || query_row >= samples_.query_rows) {
       samples_.problem = absl::StrCat("no query row ", query_row);
       return;
@@ -131,7 +156,8 @@ void SampleStream::Add(const v1::SampleBlock& block) {
     }
     samples_.values[at] = block.values(i);
     if (want_log_densities_) samples_.log_densities[at] = block.log_densities(i);
-    samples_.order[path * samples_.query_rows + step] = static_cast<int32_t>(query_row);
+    const int64_t position = samples_.query_rows - steps + step;
+    samples_.order[path * samples_.query_rows + position] = static_cast<int32_t>(query_row);
   }
 }
 

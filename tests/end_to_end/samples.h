@@ -20,9 +20,9 @@ struct Samples {
   v1::SampleSummary summary;
   int64_t paths = 0;
   int64_t query_rows = 0;
-  std::vector<double> values;         // [B, T]
-  std::vector<double> log_densities;  // [B, T], when asked for
-  std::vector<int32_t> order;         // [B, T]: the query row at each step
+  std::vector<double> values;         // [B, T], with the known values
+  std::vector<double> log_densities;  // [B, T], when asked for; NaN where values are known
+  std::vector<int32_t> order;         // [B, T]: the query row at each position
   // Why the blocks are not each value exactly once; empty when they are.
   std::string problem;
 
@@ -50,12 +50,14 @@ class SampleStream {
   void Cancel() { context_.TryCancel(); }
 
  private:
+  void FillKnown(const v1::KnownValues& known);
   void Add(const v1::SampleBlock& block);
 
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReader<v1::SampleResponse>> reader_;
   Samples samples_;
-  std::vector<uint8_t> seen_;  // [B, T]: how often each value came
+  std::vector<uint8_t> seen_;        // [B, T]: how often each value came; 1 for known values
+  std::vector<int32_t> drawn_rows_;  // the query rows that are not known, in ascending order
   bool want_log_densities_ = false;
   bool finished_ = false;
 };

@@ -5,8 +5,9 @@
 #include "absl/time/clock.h"
 #include "base/error_details.h"
 #include "engine/data/feature_transform.h"
+#include "engine/session/order_average.h"
+#include "engine/session/path_rows.h"
 #include "engine/session/random_key.h"
-#include "engine/session/row_orders.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace chorale::testing {
@@ -63,7 +64,7 @@ TEST_F(EngineResultsTest, RandomOrdersSayWhichTargetEachValueIsFor) {
   const uint64_t key = RandomKey(7, recorder->summary().source);
   const auto values = recorder->ByTarget(6, 5);
   for (int64_t p = 0; p < 6; ++p) {
-    const auto order = DrawOrders(key, p, 1, 5);
+    const auto order = PathRows({}, 5).RandomOrders(key, p, 1);
     for (int64_t position = 0; position < 5; ++position) {
       EXPECT_EQ(values[p * 5 + order[position]], FakeValue(key, p, position));
     }
@@ -176,7 +177,7 @@ TEST_F(EngineResultsTest, LogDensityAveragesOverRandomOrders) {
   for (int64_t b = 0; b < 3; ++b) {
     std::vector<double> orders;
     for (int64_t r = 0; r < 5; ++r) {
-      const auto order = DrawOrders(RandomKey(11, result->source), b * 5 + r, 1, 4);
+      const auto order = PathRows({}, 4).RandomOrders(RandomKey(11, result->source), b * 5 + r, 1);
       double sum = 0;
       for (int64_t position = 0; position < 4; ++position) {
         const auto y = static_cast<float>(request.y[b * 4 + order[position]]);

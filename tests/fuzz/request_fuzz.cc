@@ -102,7 +102,8 @@ void DecodeOneLogDensity(absl::string_view bytes) {
   if (!request.ok()) return RequireRefusal(request.status());
   RequireSound(request->query_rows);
   const int64_t values = static_cast<int64_t>(request->y.size());
-  Require(request->vectors == values / request->query_rows.rows());
+  const int64_t unknown = request->query_rows.rows() - request->known.count();
+  Require(request->vectors == values / std::max<int64_t>(unknown, 1));
 }
 
 // What the assembler accepts is a dataset that the store accepts, and that survives being stored.

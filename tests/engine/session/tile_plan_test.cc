@@ -16,8 +16,8 @@ TilePlan Plan(int64_t paths, int64_t query_rows, int64_t max_slots, int64_t pool
   // Tiles of 4 paths; 64 bytes for each path and query row, or in a density for each query row.
   FakeBackendOptions options;
   options.buffer_pool_bytes = pool;
-  return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, query_rows, max_slots,
-                   work);
+  return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(),
+                   {query_rows, query_rows, paths, work}, max_slots);
 }
 
 TEST(TilePlanTest, TilesCoverEveryPathOnce) {
@@ -52,14 +52,23 @@ TEST(TilePlanTest, DensitiesHaveSlotsOfTheirOwnSize) {
   EXPECT_EQ(Plan(100, 4, 6, 255, WorkKind::kDensity).slots, 0);
 }
 
+TEST(TilePlanTest, PathsMayHaveFewerPositionsThanThereAreQueryRows) {
+  FakeBackendLog log;
+  FakeBackendOptions options;
+  options.rows_bytes_per_row = 16;
+  const TilePlan plan =
+      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), {100, 3, 8, WorkKind::kDecode}, 6);
+  EXPECT_EQ(plan.ranges(), (std::vector<int64_t>{4 * 3 * 64, 4 * 3 * 64, 100 * 16}));
+}
+
 TEST(TilePlanTest, ADensityHasAsManyTilesAsThereIsRoomFor) {
   FakeBackendLog log;
   FakeBackendOptions options;
   options.density_tiles = 5;
   const auto plan = [&](int64_t pool, int64_t paths) {
     options.buffer_pool_bytes = pool;
-    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), paths, 4, 6,
-                     WorkKind::kDensity);
+    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(),
+                     {4, 4, paths, WorkKind::kDensity}, 6);
   };
   EXPECT_EQ(plan(1 << 20, 100).tile_paths, 20);
   EXPECT_EQ(plan(1 << 20, 100).slots, 5);
@@ -79,7 +88,8 @@ TEST(TilePlanTest, EncodedRowsTakeTheirShareBesideTheSlots) {
   options.rows_bytes_per_row = 128;
   const auto slots = [&](int64_t pool) {
     options.buffer_pool_bytes = pool;
-    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 100, 4, 6, WorkKind::kDecode)
+    return PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), {4, 4, 100, WorkKind::kDecode},
+                     6)
         .slots;
   };
   EXPECT_EQ(slots(1024 + 511), 0);  // a slot, but no room for the rows
@@ -87,7 +97,7 @@ TEST(TilePlanTest, EncodedRowsTakeTheirShareBesideTheSlots) {
   EXPECT_EQ(slots(4096), 2);  // as without them: half of the pool has room for two
   options.buffer_pool_bytes = 4096;
   const TilePlan plan =
-      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 8, 4, 6, WorkKind::kDecode);
+      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), {4, 4, 8, WorkKind::kDecode}, 6);
   EXPECT_EQ(plan.ranges(), (std::vector<int64_t>{1024, 1024, 512}));
 }
 
@@ -98,8 +108,8 @@ TEST(TilePlanTest, PredictionsArePlannedByTheirRows) {
   FakeBackendOptions options;
   options.predict_bytes_per_row = 8;
   options.buffer_pool_bytes = 4 * 128 * 8;
-  const TilePlan plan =
-      PlanTiles(*NewFakeBackend(options, &log), ModelConfig(), 300, 300, 6, WorkKind::kPredict);
+  const TilePlan plan = PlanTiles(*NewFakeBackend(options, &log), ModelConfig(),
+                                  {300, 1, 300, WorkKind::kPredict}, 6);
   EXPECT_EQ(plan.ranges(), (std::vector<int64_t>{1024, 1024}));
   EXPECT_EQ(plan.paths_of(2), 300 - 2 * 128);
 }

@@ -43,8 +43,21 @@ void ExpectRefused(const absl::Status& status, const std::string& field, const s
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
+template <typename Message>
+void AddKnown(Message* message) {
+  for (const int32_t row : {2, 0}) message->mutable_known()->add_rows(row);
+  for (const double value : {0.5, -1.5}) message->mutable_known()->add_values(value);
+}
+
+void ExpectKnown(const KnownValues& known) {
+  EXPECT_THAT(known.rows, ElementsAre(2, 0));
+  EXPECT_THAT(known.values, ElementsAre(0.5, -1.5));
+}
+
 TEST(RequestDecoderTest, PredictKeepsEverything) {
   auto message = Valid<v1::PredictRequest>();
+  AddKnown(&message);
+  message.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   message.add_quantiles(0.1);
   message.add_quantiles(0.9);
   message.set_include_mixtures(true);
@@ -56,6 +69,8 @@ TEST(RequestDecoderTest, PredictKeepsEverything) {
   EXPECT_EQ(request->query_rows.rows(), 3);
   EXPECT_THAT(request->quantiles, ElementsAre(0.1, 0.9));
   EXPECT_TRUE(request->want_mixtures);
+  ExpectKnown(request->known);
+  EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kWrap);
   EXPECT_EQ(request->local_rows, 30);
   EXPECT_EQ(request->snapping, Snapping::kOff);
 
@@ -70,6 +85,7 @@ TEST(RequestDecoderTest, SampleKeepsEverything) {
   message.set_include_log_densities(true);
   message.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   message.set_snapping(v1::SNAPPING_OFF);
+  AddKnown(&message);
   const absl::StatusOr<SampleRequest> request = DecodeSample(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->context, "houses");
@@ -79,6 +95,7 @@ TEST(RequestDecoderTest, SampleKeepsEverything) {
   EXPECT_TRUE(request->want_log_densities);
   EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kWrap);
   EXPECT_EQ(request->snapping, Snapping::kOff);
+  ExpectKnown(request->known);
 }
 
 TEST(RequestDecoderTest, SampleDefaults) {
@@ -89,6 +106,7 @@ TEST(RequestDecoderTest, SampleDefaults) {
   EXPECT_FALSE(request->want_log_densities);
   EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kRefuse);
   EXPECT_EQ(request->snapping, Snapping::kOn);
+  EXPECT_EQ(request->known.count(), 0);
 }
 
 TEST(RequestDecoderTest, LogDensityKeepsEverything) {
@@ -114,6 +132,18 @@ TEST(RequestDecoderTest, LogDensityKeepsEverything) {
   request = DecodeLogDensity(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->random_orders, 9);
+}
+
+TEST(RequestDecoderTest, VectorsHaveAValueForEachRowThatIsNotKnown) {
+  v1::LogDensityRequest message = ValidLogDensity();
+  AddKnown(&message);
+  const absl::StatusOr<LogDensityRequest> request = DecodeLogDensity(message, Limits());
+  ASSERT_TRUE(request.ok()) << request.status();
+  ExpectKnown(request->known);
+  EXPECT_EQ(request->vectors, 6);
+  message.mutable_known()->add_rows(1);
+  message.mutable_known()->add_rows(1);  // more than there are query rows: the engine refuses it
+  EXPECT_EQ(DecodeLogDensity(message, Limits())->vectors, 6);
 }
 
 TEST(RequestDecoderTest, BaseIsCheckedForEveryMethod) {

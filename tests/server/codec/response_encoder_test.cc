@@ -182,6 +182,7 @@ TEST(ResponseEncoderTest, Predict) {
   result.mean = {1, 2};
   result.std = {3, 4};
   result.quantiles = {5, 6, 7, 8};
+  result.known_log_densities = {-2.5};
   result.timings.queued = absl::Nanoseconds(1'000'000'007);
   result.timings.total = absl::Seconds(3);
   v1::PredictResponse message;
@@ -189,6 +190,7 @@ TEST(ResponseEncoderTest, Predict) {
   EXPECT_THAT(message.means(), ElementsAre(1, 2));
   EXPECT_THAT(message.stds(), ElementsAre(3, 4));
   EXPECT_THAT(message.quantiles(), ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(message.known_log_densities(), ElementsAre(-2.5));
   EXPECT_FALSE(message.has_mixtures());
   EXPECT_EQ(message.timings().queued().seconds(), 1);
   EXPECT_EQ(message.timings().queued().nanos(), 7);
@@ -208,6 +210,7 @@ TEST(ResponseEncoderTest, LogDensity) {
   result.standard_error = {0.1, 0.2};
   result.terms = {-0.5, -0.5, -1, -1};
   result.cdfs = {0.1, 0.2, 0.3, 0.4};
+  result.known_log_densities = {-3, -4};
   result.seed = 9;
   result.timings = kTimings;
   v1::LogDensityResponse message;
@@ -216,6 +219,7 @@ TEST(ResponseEncoderTest, LogDensity) {
   EXPECT_THAT(message.standard_errors(), ElementsAre(0.1, 0.2));
   EXPECT_THAT(message.terms(), ElementsAre(-0.5, -0.5, -1, -1));
   EXPECT_THAT(message.cdfs(), ElementsAre(0.1, 0.2, 0.3, 0.4));
+  EXPECT_THAT(message.known_log_densities(), ElementsAre(-3, -4));
   EXPECT_FALSE(message.has_mixtures());
   EXPECT_EQ(message.seed(), 9);
 }
@@ -275,6 +279,19 @@ TEST(ResponseEncoderTest, WhatWasNotAskedForIsAbsent) {
   EXPECT_EQ(message.values_size(), 6);
   EXPECT_THAT(message.log_densities(), IsEmpty());
   EXPECT_THAT(message.rows(), IsEmpty());
+}
+
+TEST(ResponseEncoderTest, SummaryHasTheDensitiesOfKnownValues) {
+  SampleSummary summary;
+  summary.seed = 3;
+  v1::SampleSummary without;
+  EncodeSummary(summary, &without);
+  EXPECT_EQ(without.seed(), 3);
+  EXPECT_THAT(without.known_log_densities(), IsEmpty());
+  summary.known_log_densities = {-1, -2};
+  v1::SampleSummary with;
+  EncodeSummary(summary, &with);
+  EXPECT_THAT(with.known_log_densities(), ElementsAre(-1, -2));
 }
 
 TEST(ResponseEncoderTest, BytesPerPathBoundTheMessage) {

@@ -1,29 +1,12 @@
-#include "engine/session/row_orders.h"
+#include "engine/session/order_average.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
-#include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/ops/random.h"
 
 namespace chorale {
 namespace {
-
-TEST(RowOrdersTest, EveryPathHasItsOwnPermutationWhereverTilesBegin) {
-  const auto all = DrawOrders(5, 0, 10, 7);
-  const auto part = DrawOrders(5, 4, 3, 7);
-  EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 4 * 7));
-  for (int64_t p = 0; p < 10; ++p) {
-    std::vector<int32_t> order(all.begin() + p * 7, all.begin() + (p + 1) * 7);
-    std::sort(order.begin(), order.end());
-    std::vector<int32_t> identity(7);
-    std::iota(identity.begin(), identity.end(), 0);
-    EXPECT_EQ(order, identity);
-  }
-}
 
 TEST(OrderAverageTest, HandNumbers) {
   // Densities 1, 2 and 6: mean 3, variance 7, so se = sqrt(7 / 3) / 3.

@@ -1,22 +1,10 @@
-#include "engine/session/row_orders.h"
+#include "engine/session/order_average.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "kernels/ops/random.h"
-
 namespace chorale {
-
-std::vector<int32_t> DrawOrders(uint64_t seed, int64_t first_path, int64_t paths,
-                                int64_t query_rows) {
-  std::vector<int32_t> orders(paths * query_rows);
-  for (int64_t p = 0; p < paths; ++p) {
-    kernels::DrawOrder(seed, static_cast<uint64_t>(first_path + p), query_rows,
-                       &orders[p * query_rows]);
-  }
-  return orders;
-}
 
 OrderAverage AverageOverOrders(absl::Span<const double> log_densities) {
   const double n = static_cast<double>(log_densities.size());

@@ -1,17 +1,10 @@
-// Random orders of the query rows, and the average of densities over them.
-#ifndef CHORALE_ENGINE_SESSION_ROW_ORDERS_H_
-#define CHORALE_ENGINE_SESSION_ROW_ORDERS_H_
-
-#include <cstdint>
-#include <vector>
+// The average of densities over random orders of the query rows.
+#ifndef CHORALE_ENGINE_SESSION_ORDER_AVERAGE_H_
+#define CHORALE_ENGINE_SESSION_ORDER_AVERAGE_H_
 
 #include "absl/types/span.h"
 
 namespace chorale {
-
-// Returns the orders of paths [first_path, first_path + paths), as [paths, T].
-std::vector<int32_t> DrawOrders(uint64_t seed, int64_t first_path, int64_t paths,
-                                int64_t query_rows);
 
 struct OrderAverage {
   double log_mean = 0;        // log of the mean density
@@ -26,4 +19,4 @@ OrderAverage AverageOverOrders(absl::Span<const double> log_densities);
 
 }  // namespace chorale
 
-#endif  // CHORALE_ENGINE_SESSION_ROW_ORDERS_H_
+#endif  // CHORALE_ENGINE_SESSION_ORDER_AVERAGE_H_
