@@ -158,7 +158,7 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
 }
 
 absl::Status WithLine(const absl::Status& error, const std::string& file, const Rows& rows,
-                      int64_t first_row) {
+                      absl::Span<const int64_t> numbers) {
   constexpr absl::string_view kCell = ".strings.values[";
   for (const std::string& field : RefusedFields(error)) {
     absl::string_view index = field;
@@ -167,7 +167,7 @@ absl::Status WithLine(const absl::Status& error, const std::string& file, const 
     if (cell == absl::string_view::npos) continue;
     index.remove_prefix(cell + kCell.size());
     if (!absl::ConsumeSuffix(&index, "]") || !absl::SimpleAtoi(index, &row)) continue;
-    row += first_row;
+    if (row >= 0 && row < static_cast<int64_t>(numbers.size())) row = numbers[row];
     if (row < 0 || row >= rows.csv.row_count()) continue;
     return absl::Status(error.code(),
                         absl::StrCat(file, ": line ", rows.csv.Line(row), ": ", error.message()));

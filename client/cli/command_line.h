@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "client/cli/environment.h"
 #include "client/cli/rows_file.h"
 #include "client/cli/warning_hint.h"
@@ -95,9 +96,9 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                               Environment* environment);
 
 // Returns an error of a call about the rows. If the server rejected a cell, the message begins with
-// the cell's line in `file`. `first_row`: the row with which the rejected request begins.
+// the cell's line in `file`. `numbers` has the rows of the rejected request; empty: all rows.
 absl::Status WithLine(const absl::Status& error, const std::string& file, const Rows& rows,
-                      int64_t first_row = 0);
+                      absl::Span<const int64_t> numbers = {});
 
 // Returns the source to expect: the context to whose columns the rows were converted.
 v1::Source SourceOf(const v1::Context& context);

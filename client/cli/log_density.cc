@@ -5,6 +5,8 @@
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
+#include "client/cli/given.h"
+#include "client/cpp/known_values.h"
 
 namespace chorale::client {
 namespace {
@@ -17,14 +19,16 @@ struct LogDensityArguments {
   std::optional<uint64_t> seed;
   bool terms = false;
   bool cdfs = false;
+  bool given = false;
   bool wrap = false;
   int64_t local_rows = 0;
 };
 
 // B vectors of values, each with the name of its column.
 struct Vectors {
+  std::vector<int64_t> rows;       // [U]: the rows whose values are not known
   std::vector<std::string> names;  // [B]
-  std::vector<double> values;      // [B, T]
+  std::vector<double> values;      // [B, U]
 };
 
 absl::Status AddVector(const CsvTable& csv, const std::string& file, const std::string& name,
@@ -34,19 +38,21 @@ absl::Status AddVector(const CsvTable& csv, const std::string& file, const std::
   if (!values.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": ", values.status().message()));
   }
-  for (size_t row = 0; row < values->size(); ++row) {
+  for (const int64_t row : vectors->rows) {
     if (std::isnan((*values)[row])) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file, ": line ", csv.Line(static_cast<int64_t>(row)), ", column '", name,
-                       "': the value is missing, but a log-density requires a value in every row"));
+          absl::StrCat(file, ": line ", csv.Line(row), ", column '", name,
+                       "': the value is missing, but a log-density requires a value in every row",
+                       arguments.given ? " without a known value" : ""));
     }
+    vectors->values.push_back((*values)[row]);
   }
   vectors->names.push_back(name);
-  vectors->values.insert(vectors->values.end(), values->begin(), values->end());
   return absl::OkStatus();
 }
 
-absl::StatusOr<Vectors> LoadVectors(const Rows& rows, const LogDensityArguments& arguments) {
+absl::StatusOr<Vectors> LoadVectors(const Rows& rows, const v1::KnownValues& known,
+                                    const LogDensityArguments& arguments) {
   CsvTable other;
   const CsvTable* csv = &rows.csv;
   if (!arguments.values_file.empty()) {
@@ -66,8 +72,14 @@ absl::StatusOr<Vectors> LoadVectors(const Rows& rows, const LogDensityArguments&
   }
   std::vector<std::string> columns = *std::move(named);
   if (columns.empty() && csv == &other) columns = other.names();
+  if (columns.empty() && arguments.given) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--given: the values of '", rows.context.target_column(),
+        "' are known: name other columns of values with --values, or use --values-file"));
+  }
   if (columns.empty()) columns = {rows.context.target_column()};
   Vectors vectors;
+  vectors.rows = OtherRows(known, rows.features.row_count());
   for (const std::string& name : columns) {
     absl::Status status = AddVector(*csv, file, name, arguments, &vectors);
     RETURN_IF_ERROR(status);
@@ -107,10 +119,10 @@ void WriteValues(const LogDensities& densities, const Vectors& vectors, Format f
   if (!densities.terms.empty()) columns.push_back("log_density");
   if (!densities.cdfs.empty()) columns.push_back("cdf");
   const size_t values = vectors.values.size();
-  const size_t rows = values / densities.joint.size();
+  const size_t rows = vectors.rows.size();
   ReportWriter report(columns, format, out);
   for (size_t i = 0; i < values; ++i) {
-    std::vector<Cell> cells = {vectors.names[i / rows], static_cast<int64_t>(i % rows)};
+    std::vector<Cell> cells = {vectors.names[i / rows], vectors.rows[i % rows]};
     if (!densities.terms.empty()) cells.emplace_back(densities.terms[i]);
     if (!densities.cdfs.empty()) cells.emplace_back(densities.cdfs[i]);
     report.Add(cells);
@@ -120,14 +132,18 @@ void WriteValues(const LogDensities& densities, const Vectors& vectors, Format f
 
 absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* environment) {
   ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, TargetColumn::kUsed, environment));
-  ASSIGN_OR_RETURN(Vectors vectors, LoadVectors(rows, arguments));
-  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   LogDensityOptions options = ToOptions(arguments);
+  if (arguments.given || !arguments.columns.empty() || !arguments.values_file.empty()) {
+    ASSIGN_OR_RETURN(options.known, KnownValuesOf(arguments.rows, rows, arguments.given));
+  }
+  ASSIGN_OR_RETURN(Vectors vectors, LoadVectors(rows, options.known, arguments));
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   options.expected_source = SourceOf(rows.context);
   const absl::StatusOr<LogDensities> densities = client->LogDensity(
       arguments.rows.context, rows.features, vectors.values, options, environment->call());
   RETURN_IF_ERROR(WithLine(densities.status(), arguments.rows.file, rows));
   NoteWarnings(densities->warnings, *environment);
+  NoteKnown(options.known, densities->known_log_densities, *environment);
   if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities->seed));
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write([&](std::ostream& out) {
@@ -177,6 +193,9 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
           "Write a line for each row: the cumulative probability of its value, conditional on "
           "the earlier rows")
       ->excludes(orders);
+  AddGivenFlag(command, &arguments->given,
+               "Compute the densities of the values of --values or --values-file in these other "
+               "rows, conditional on the known values");
   command->add_flag(
       "--wrap", arguments->wrap,
       "Allow more rows than the model was trained for (buffer_size in 'chorale models')");

@@ -6,7 +6,9 @@
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
+#include "client/cli/given.h"
 #include "client/cpp/csv.h"
+#include "client/cpp/known_values.h"
 
 namespace chorale::client {
 namespace {
@@ -15,6 +17,8 @@ struct PredictArguments {
   RowsOptions rows;
   std::vector<double> quantiles;
   bool mixture = false;
+  bool given = false;
+  bool wrap = false;
   bool no_snap = false;
   int64_t local_rows = 0;
 };
@@ -46,14 +50,14 @@ std::vector<std::string> Columns(const PredictArguments& arguments, int64_t comp
   return columns;
 }
 
-void WritePredictions(const Predictions& predictions, const PredictArguments& arguments,
-                      Format format, std::ostream* out) {
+// `rows` [U]: the predicted rows.
+void WritePredictions(const Predictions& predictions, const std::vector<int64_t>& rows,
+                      const PredictArguments& arguments, Format format, std::ostream* out) {
   const int64_t components = arguments.mixture ? predictions.mixtures.component_count() : 0;
   const size_t quantiles = arguments.quantiles.size();
   ReportWriter report(Columns(arguments, components), format, out);
   for (size_t row = 0; row < predictions.means.size(); ++row) {
-    std::vector<Cell> cells = {static_cast<int64_t>(row), predictions.means[row],
-                               predictions.stds[row]};
+    std::vector<Cell> cells = {rows[row], predictions.means[row], predictions.stds[row]};
     for (size_t q = 0; q < quantiles; ++q) {
       cells.emplace_back(predictions.quantiles[row * quantiles + q]);
     }
@@ -70,13 +74,18 @@ void WritePredictions(const Predictions& predictions, const PredictArguments& ar
 
 absl::Status RunPredict(const PredictArguments& arguments, Environment* environment) {
   RETURN_IF_ERROR(CheckQuantiles(arguments.quantiles));
-  ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, TargetColumn::kUnused, environment));
+  const TargetColumn target = arguments.given ? TargetColumn::kUsed : TargetColumn::kUnused;
+  ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, target, environment));
+  ASSIGN_OR_RETURN(v1::KnownValues known, KnownValuesOf(arguments.rows, rows, arguments.given));
+  const std::vector<int64_t> others = OtherRows(known, rows.features.row_count());
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
-  Progress progress("rows predicted", rows.features.row_count(), environment->progress());
+  Progress progress("rows predicted", static_cast<int64_t>(others.size()), environment->progress());
   PredictOptions options;
   options.quantiles = arguments.quantiles;
   if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
   if (arguments.no_snap) options.snapping = Snapping::kOff;
+  options.known = known;
+  if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
   options.local_rows = arguments.local_rows;
   options.expected_source = SourceOf(rows.context);
   int64_t predicted = 0;
@@ -86,11 +95,14 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
   };
   const absl::StatusOr<Predictions> predictions =
       client->Predict(arguments.rows.context, rows.features, options, environment->call());
-  RETURN_IF_ERROR(WithLine(predictions.status(), arguments.rows.file, rows, predicted));
+  std::vector<int64_t> asked(known.rows().begin(), known.rows().end());  // by the last request
+  asked.insert(asked.end(), others.begin() + predicted, others.end());
+  RETURN_IF_ERROR(WithLine(predictions.status(), arguments.rows.file, rows, asked));
   NoteWarnings(predictions->warnings, *environment);
+  NoteKnown(known, predictions->known_log_densities, *environment);
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write(
-      [&](std::ostream& out) { WritePredictions(*predictions, arguments, format, &out); });
+      [&](std::ostream& out) { WritePredictions(*predictions, others, arguments, format, &out); });
 }
 
 }  // namespace
@@ -114,11 +126,17 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
       });
   command->add_flag("--mixture", arguments->mixture,
                     "Also write the Gaussian mixture of each prediction");
+  AddGivenFlag(command, &arguments->given,
+               "Predict these other rows, each conditional on all known values");
+  command->add_flag("--wrap", arguments->wrap,
+                    "Allow as many known values as the model has buffer positions (buffer_size in "
+                    "'chorale models'), or more");
   AddNoSnapFlag(command, &arguments->no_snap);
   AddLocalRowsOption(command, &arguments->local_rows);
   command->footer(
       "Writes a line for each row: its number, from 0; the mean and the standard deviation in the\n"
-      "target's units; and the quantiles. The number of rows is not limited.\n\n"
+      "target's units; and the quantiles. With --given, rows with known values have no line. The\n"
+      "number of rows is not limited.\n\n"
       "Example:\n  chorale predict houses new.csv --quantiles 0.05,0.5,0.95");
 }
 

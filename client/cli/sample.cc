@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
+#include "client/cli/given.h"
 #include "client/cli/report.h"
 #include "client/cli/sample_report.h"
 
@@ -21,6 +22,7 @@ struct SampleArguments {
   std::optional<uint64_t> seed;
   std::string order = "given";
   bool log_density = false;
+  bool given = false;
   bool wrap = false;
   bool no_snap = false;
   int64_t local_rows = 0;
@@ -40,16 +42,22 @@ SampleOptions ToOptions(const SampleArguments& arguments) {
   return options;
 }
 
-// The values in the target column of the rows file; empty if it has no such column.
-absl::StatusOr<std::vector<double>> KnownValues(const Rows& rows,
-                                                const SampleArguments& arguments) {
+// The values with which a summary compares the samples: those of the target column of the file.
+// Empty if it has no such column, or with --given.
+absl::StatusOr<std::vector<double>> ObservedValues(const Rows& rows,
+                                                   const SampleArguments& arguments,
+                                                   const Environment& environment) {
   const std::string& target = rows.context.target_column();
-  if (!arguments.summary || rows.csv.Find(target) < 0) return std::vector<double>();
-  absl::StatusOr<std::vector<double>> known =
-      NumberColumn(rows.csv, target, MarksOf(arguments.rows.missing));
-  if (known.ok()) return known;
-  return absl::Status(known.status().code(),
-                      absl::StrCat(arguments.rows.file, ": ", known.status().message()));
+  if (!arguments.summary || arguments.given || rows.csv.Find(target) < 0) {
+    return std::vector<double>();
+  }
+  ASSIGN_OR_RETURN(std::vector<double> observed, TargetValues(arguments.rows, rows));
+  if (SomeAreKnown(observed)) {
+    environment.Note(
+        absl::StrCat(arguments.rows.file, ": the samples are compared with the values of '", target,
+                     "', which some rows do not have; with --given, they are conditional on them"));
+  }
+  return observed;
 }
 
 std::string Text(const google::protobuf::Duration& duration) {
@@ -68,13 +76,14 @@ void NoteSummary(const v1::SampleSummary& summary, const Environment& environmen
 
 // Writes the values that were drawn before the stream failed. The command returns the error.
 void WriteDrawn(const Samples& samples, const SampleTitle& title, const Environment& environment) {
-  const auto drawn = std::count_if(samples.values.begin(), samples.values.end(),
-                                   [](double value) { return !std::isnan(value); });
+  const auto missing = std::count_if(samples.values.begin(), samples.values.end(),
+                                     [](double value) { return std::isnan(value); });
+  const int64_t wanted = samples.path_count * samples.step_count;
   const Format format = environment.format(Environment::Readers::kPrograms);
   absl::StatusOr<std::string> file = environment.WritePartial(
       [&](std::ostream& out) { WriteSamples(samples, title, format, &out); });
   environment.Note(absl::StrCat(
-      drawn, " of ", samples.values.size(), " values were drawn; ",
+      wanted - missing, " of ", wanted, " values were drawn; ",
       file.ok() ? absl::StrCat("written to ", *file) : std::string(file.status().message())));
 }
 
@@ -90,11 +99,15 @@ absl::Status WriteEstimate(const v1::Estimate& estimate, const Environment& envi
 }
 
 absl::Status RunSample(const SampleArguments& arguments, Environment* environment) {
-  const TargetColumn target = arguments.summary ? TargetColumn::kUsed : TargetColumn::kUnused;
+  const TargetColumn target =
+      arguments.summary || arguments.given ? TargetColumn::kUsed : TargetColumn::kUnused;
   ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, target, environment));
-  ASSIGN_OR_RETURN(std::vector<double> known, KnownValues(rows, arguments));
-  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
+  ASSIGN_OR_RETURN(std::vector<double> observed, ObservedValues(rows, arguments, *environment));
   SampleOptions options = ToOptions(arguments);
+  if (arguments.given || !arguments.summary) {
+    ASSIGN_OR_RETURN(options.known, KnownValuesOf(arguments.rows, rows, arguments.given));
+  }
+  ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   options.expected_source = SourceOf(rows.context);
   if (arguments.validate_only) {
     const absl::StatusOr<v1::SampleSummary> summary =
@@ -107,8 +120,8 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   std::optional<Samples> drawn;
   options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
   {
-    Progress progress("values drawn", arguments.paths * rows.features.row_count(),
-                      environment->progress());
+    const int64_t steps = rows.features.row_count() - options.known.rows_size();
+    Progress progress("values drawn", arguments.paths * steps, environment->progress());
     options.on_progress = [&progress](int64_t values) { progress.Update(values); };
     samples = client->Sample(arguments.rows.context, rows.features, options, environment->call());
   }
@@ -118,11 +131,13 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   }
   RETURN_IF_ERROR(WithLine(samples.status(), arguments.rows.file, rows));
   NoteSummary(samples->summary, *environment);
+  const auto& log_densities = samples->summary.known_log_densities();
+  NoteKnown(options.known, {log_densities.begin(), log_densities.end()}, *environment);
   NoteWarnings(samples->summary.warnings(), *environment);
   if (arguments.summary) {
     const Format format = environment->format(Environment::Readers::kPeople);
     return environment->Write(
-        [&](std::ostream& out) { WriteSampleSummary(*samples, known, title, format, &out); });
+        [&](std::ostream& out) { WriteSampleSummary(*samples, observed, title, format, &out); });
   }
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write(
@@ -155,6 +170,8 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       "--log-density", arguments->log_density,
       "Also write the natural log-density of each value, conditional on the earlier values of its "
       "path");
+  AddGivenFlag(command, &arguments->given,
+               "Draw these other rows, conditional on the known values");
   command->add_flag(
       "--wrap", arguments->wrap,
       "Allow more rows than the model was trained for (buffer_size in 'chorale models')");
@@ -163,16 +180,18 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
   command->add_flag(
       "--summary", arguments->summary,
       "Write a summary instead of the samples: statistics of each row, and joint statistics. If "
-      "ROWS has the target column, compare the samples with its values");
+      "ROWS has the target column, compare the samples with its values, unless --given is set");
   command->add_flag("--validate-only", arguments->validate_only,
                     "Validate the call without drawing samples, and write the device memory and "
                     "the estimated time that it needs");
   command->footer(
       "Writes a line for each path and row, both numbered from 0, with the value in the target's\n"
-      "units. The JSON format is an object with arrays [paths][rows].\n\n"
+      "units. The JSON format is an object with arrays [paths][rows]. With --given, known values\n"
+      "have lines on each path, without a log-density.\n\n"
       "Examples:\n"
       "  chorale sample houses new.csv --paths 1000 --seed 7 --output samples.csv\n"
-      "  chorale sample houses new.csv --paths 1000 --summary");
+      "  chorale sample houses new.csv --paths 1000 --summary\n"
+      "  chorale sample sales month.csv --given --summary");
 }
 
 }  // namespace chorale::client

@@ -34,17 +34,21 @@ void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ost
     object["log_densities"] = Paths(samples.log_densities, samples.row_count);
   }
   if (!samples.rows_by_step.empty()) {
-    object["rows_by_step"] = Paths(samples.rows_by_step, samples.row_count);
+    object["rows_by_step"] = Paths(samples.rows_by_step, samples.step_count);
+  }
+  if (!samples.summary.known_log_densities().empty()) {
+    object["known_log_density"] = samples.summary.known_log_densities(0);
   }
   *out << object.dump() << '\n';
 }
 
-// Returns the step at which each path drew each query row [B, T].
-std::vector<int64_t> StepsByRow(const Samples& samples) {
-  std::vector<int64_t> steps(samples.rows_by_step.size());
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const int64_t path = static_cast<int64_t>(i) / samples.row_count;
-    const int64_t step = static_cast<int64_t>(i) % samples.row_count;
+// Returns the step at which each path drew each query row [B, T]; empty without random orders.
+std::vector<Cell> StepsByRow(const Samples& samples) {
+  if (samples.rows_by_step.empty()) return {};
+  std::vector<Cell> steps(samples.values.size());
+  for (size_t i = 0; i < samples.rows_by_step.size(); ++i) {
+    const int64_t path = static_cast<int64_t>(i) / samples.step_count;
+    const int64_t step = static_cast<int64_t>(i) % samples.step_count;
     if (samples.rows_by_step[i] < 0) continue;  // not drawn
     steps[path * samples.row_count + samples.rows_by_step[i]] = step;
   }
@@ -171,7 +175,7 @@ void WriteSamples(const Samples& samples, const SampleTitle& title, Format forma
     return;
   }
   const bool with_densities = !samples.log_densities.empty();
-  const std::vector<int64_t> steps = StepsByRow(samples);
+  const std::vector<Cell> steps = StepsByRow(samples);
   std::vector<std::string> columns = {"path", "row", title.target};
   if (with_densities) columns.push_back("log_density");
   if (!steps.empty()) columns.push_back("step");
@@ -181,8 +185,11 @@ void WriteSamples(const Samples& samples, const SampleTitle& title, Format forma
     const auto index = static_cast<int64_t>(i);
     std::vector<Cell> cells = {index / samples.row_count, index % samples.row_count,
                                samples.values[i]};
-    if (with_densities) cells.emplace_back(samples.log_densities[i]);
-    if (!steps.empty()) cells.emplace_back(steps[i]);
+    if (with_densities) {
+      const double density = samples.log_densities[i];
+      cells.push_back(std::isnan(density) ? Cell() : Cell(density));
+    }
+    if (!steps.empty()) cells.push_back(steps[i]);
     report.Add(cells);
   }
   report.Finish();

@@ -17,8 +17,8 @@ struct SampleTitle {
   std::string target;  // the target column
 };
 
-// Prints a line for each value (path, row, value), or a JSON object with [B, T] arrays. Values that
-// were not drawn (NaN) have no line, and are null in JSON.
+// Prints a line for each value (path, row, value), or a JSON object with [B, T] arrays, with the
+// known values. Values that were not drawn (NaN) have no line, and are null in JSON.
 void WriteSamples(const Samples& samples, const SampleTitle& title, Format format,
                   std::ostream* out);
 

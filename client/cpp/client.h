@@ -17,8 +17,9 @@
 //     RefusedFields() and RetryDelay() return them, and ErrorReason() the machine-readable reason.
 //
 // client.h declares the interface. Its implementation uses connection.h (channels), call.h (a call
-// in flight), retry.h, table_codec.h and sample_assembly.h (messages). csv.h, csv_columns.h and
-// data_frame.h read tables from CSV files; sample_summary.h computes statistics of samples.
+// in flight), retry.h, table_codec.h, known_values.h, predict_pieces.h and sample_assembly.h
+// (messages). csv.h, csv_columns.h and data_frame.h read tables from CSV files; sample_summary.h
+// computes statistics of samples.
 #ifndef CHORALE_CLIENT_CPP_CLIENT_H_
 #define CHORALE_CLIENT_CPP_CLIENT_H_
 
@@ -130,6 +131,10 @@ enum class Snapping { kOn, kOff };
 // `local_rows` in the options of Predict, Sample and LogDensity: the number of rows of the context
 // that the call uses, those nearest to its rows (v1::PredictRequest.local_row_count); 0: all.
 
+// `known` in the options of Predict, Sample and LogDensity: known values of some of the T query
+// rows, on which the results are conditional; empty: none. U is the number of the other query rows.
+// Unimplemented if the server is too old to support them.
+
 // `expected_source` in the options of Predict, Sample and LogDensity has the digests that the
 // context and its model must have; empty digests are not compared. If a digest differs, the call
 // fails with FailedPrecondition and the reason SOURCE_CHANGED (see ErrorReason). If a call makes
@@ -139,6 +144,10 @@ struct PredictOptions {
   std::vector<double> quantiles = {};  // [Q]: probabilities, each strictly between 0 and 1
   enum class Mixture { kOmit, kInclude } mixture = Mixture::kOmit;
   Snapping snapping = Snapping::kOn;  // of the quantiles
+  // With N known values, each request has their rows, in the order of `known`, and then some of the
+  // others.
+  v1::KnownValues known = {};
+  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;  // for N >= buffer_size
   // Not 0: each request has at most 1/32 as many rows.
   int64_t local_rows = 0;
   v1::Source expected_source = {};
@@ -148,10 +157,12 @@ struct PredictOptions {
 
 // Marginal predictions, in the units of the target column.
 struct Predictions {
-  std::vector<double> means;      // [T]
-  std::vector<double> stds;       // [T]: standard deviations
-  std::vector<double> quantiles;  // [T, Q], row-major
-  v1::Mixtures mixtures;          // [T, M]; only for Mixture::kInclude
+  std::vector<double> means;      // [U]
+  std::vector<double> stds;       // [U]: standard deviations
+  std::vector<double> quantiles;  // [U, Q], row-major
+  v1::Mixtures mixtures;          // [U, M]; only for Mixture::kInclude
+  // [1]: the joint log-density of the known values, by the first request; empty without.
+  std::vector<double> known_log_densities;
   v1::Source source;
   // Warnings about the query rows, one for each column and reason.
   std::vector<v1::Warning> warnings;
@@ -164,9 +175,10 @@ struct SampleOptions {
   StepDensities step_densities = StepDensities::kOmit;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   Snapping snapping = Snapping::kOn;  // of the values, not of their densities
+  v1::KnownValues known = {};         // for all paths, or for each path
   int64_t local_rows = 0;
   v1::Source expected_source = {};
-  // Sample only: called with the number of values drawn so far, of B * T; may be empty.
+  // Sample only: called with the number of values drawn so far, of B * U; may be empty.
   std::function<void(int64_t values)> on_progress = nullptr;
   // Sample only: called with the values drawn so far if the call fails after some values were
   // drawn, unless the caller cancelled it. Missing values are NaN, and -1 in rows_by_step. May
@@ -179,6 +191,7 @@ struct LogDensityOptions {
   std::optional<uint64_t> seed = {};  // of the random orders; none: the server chooses a seed
   enum class Terms { kOmit, kInclude } terms = Terms::kOmit;  // not with random orders
   enum class Cdfs { kOmit, kInclude } cdfs = Cdfs::kOmit;     // not with random orders
+  v1::KnownValues known = {};                                 // for all vectors, or for each vector
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   int64_t local_rows = 0;
   v1::Source expected_source = {};
@@ -187,11 +200,13 @@ struct LogDensityOptions {
 struct LogDensities {
   std::vector<double> joint;            // [B]: natural logarithms of densities per query row unit
   std::vector<double> standard_errors;  // [B]: over the random orders; empty if R < 2
-  std::vector<double> terms;            // [B, T]; only for Terms::kInclude
-  // [B, T]: the cumulative probability of each value, given the earlier ones; only for
+  std::vector<double> terms;            // [B, U]; only for Terms::kInclude
+  // [B, U]: the cumulative probability of each value, given the earlier ones; only for
   // Cdfs::kInclude.
   std::vector<double> cdfs;
   uint64_t seed = 0;  // of the random orders
+  // [1], or [B] with known values for each vector: their joint log-densities; empty without.
+  std::vector<double> known_log_densities;
   v1::Source source;
   std::vector<v1::Warning> warnings;
 };
@@ -282,7 +297,7 @@ class Client {
                                       const PredictOptions& options, const CallOptions& call = {});
 
   // Draws B joint sample paths over the T query rows `rows`. DataLoss if the stream does not
-  // contain each value exactly once.
+  // contain each value of the U rows that are not known exactly once.
   absl::StatusOr<Samples> Sample(const std::string& id, const DataFrame& rows,
                                  const SampleOptions& options, const CallOptions& call = {});
 
@@ -300,8 +315,9 @@ class Client {
                                                    const SampleOptions& options,
                                                    const CallOptions& call = {});
 
-  // Returns the joint log-densities of the vectors `values` [B, T], row-major, in the order of the
-  // T query rows `rows`. InvalidArgument if the number of values is not a multiple of T.
+  // Returns the joint log-densities of the vectors `values` [B, U], row-major, in the order of the
+  // query rows of `rows` that are not known. InvalidArgument if the number of values is not a
+  // multiple of U.
   absl::StatusOr<LogDensities> LogDensity(const std::string& id, const DataFrame& rows,
                                           absl::Span<const double> values,
                                           const LogDensityOptions& options,

@@ -6,16 +6,12 @@
 #include "base/status_macros.h"
 #include "client/cpp/client.h"
 #include "client/cpp/connection.h"
+#include "client/cpp/known_values.h"
+#include "client/cpp/predict_pieces.h"
 #include "client/cpp/table_codec.h"
 
 namespace chorale::client {
 namespace {
-
-// Rows are predicted independently, so the split into requests does not affect results.
-constexpr int64_t kMaxPredictRows = 1024;
-constexpr int64_t kMaxPredictBytes = 1 << 20;
-// With local rows, each row of a request gets at least so many of them.
-constexpr int64_t kLocalRowsOfEach = 32;
 
 v1::Snapping ToProto(Snapping snapping) {
   return snapping == Snapping::kOff ? v1::SNAPPING_OFF : v1::SNAPPING_UNSPECIFIED;
@@ -44,6 +40,8 @@ void Append(const Values& values, std::vector<double>* out) {
 
 absl::Status AppendPredictions(const v1::PredictResponse& response, int64_t rows,
                                const PredictOptions& options, Predictions* out) {
+  RETURN_IF_ERROR(CheckKnownLogDensities(response.known_log_densities(), options.known, 1));
+  if (out->means.empty()) Append(response.known_log_densities(), &out->known_log_densities);
   const bool with_mixtures = options.mixture == PredictOptions::Mixture::kInclude;
   const v1::Mixtures& mixtures = response.mixtures();
   const int64_t components = with_mixtures ? rows * mixtures.component_count() : 0;
@@ -125,6 +123,7 @@ v1::SampleRequest ToProto(const std::string& id, const DataFrame& rows,
   request.set_snapping(ToProto(options.snapping));
   request.set_local_row_count(options.local_rows);
   *request.mutable_expected_source() = options.expected_source;
+  if (!options.known.rows().empty()) *request.mutable_known() = options.known;
   return request;
 }
 
@@ -183,32 +182,31 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
                                             const PredictOptions& options,
                                             const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
+  RETURN_IF_ERROR(CheckKnownValues(options.known, rows.row_count(), 1));
   Predictions predictions;
   WarningMerger warnings;
-  const int64_t max_rows =
-      options.local_rows > 0
-          ? std::clamp<int64_t>(options.local_rows / kLocalRowsOfEach, 1, kMaxPredictRows)
-          : kMaxPredictRows;
-  const std::vector<RowRange> pieces = SplitRows(rows, kMaxPredictBytes, max_rows);
+  const PredictPieces pieces(rows, options.known, options.local_rows);
   size_t done = 0;  // a retry continues with the piece that failed
   absl::Status status = Run(call, [&](const Deadline& deadline) {
-    for (; done < pieces.size(); ++done) {
+    for (; done < pieces.count(); ++done) {
       v1::PredictRequest request;
       request.set_context(absl::StrCat("contexts/", id));
-      *request.mutable_rows() = EncodeRows(rows, pieces[done], TableUse::kLookUp);
+      pieces.Encode(done, &request);
       request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
       request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
       request.set_snapping(ToProto(options.snapping));
       request.set_local_row_count(options.local_rows);
+      request.set_beyond_buffer(ToProto(options.beyond_buffer));
       *request.mutable_expected_source() = done == 0 ? options.expected_source : predictions.source;
       v1::PredictResponse response;
       absl::Status piece = UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncPredict,
                                      request, id, deadline, call.cancellation, &response);
-      if (piece.ok())
-        piece = AppendPredictions(response, pieces[done].size(), options, &predictions);
+      if (piece.ok()) {
+        piece = AppendPredictions(response, pieces.range(done).size(), options, &predictions);
+      }
       RETURN_IF_ERROR(piece);
       warnings.Add(response.warnings());
-      if (options.on_progress) options.on_progress(pieces[done].end);
+      if (options.on_progress) options.on_progress(pieces.range(done).end);
     }
     return absl::OkStatus();
   });
@@ -222,6 +220,7 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id, co
                                                        BlockHandler on_block,
                                                        const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
+  RETURN_IF_ERROR(CheckKnownValues(options.known, rows.row_count(), options.path_count));
   const v1::SampleRequest request = ToProto(id, rows, options);
   RETURN_IF_ERROR(CheckMessageSize(request));
   v1::SampleSummary summary;
@@ -235,6 +234,8 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id, co
   });
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(broken);
+  RETURN_IF_ERROR(
+      CheckKnownLogDensities(summary.known_log_densities(), options.known, options.path_count));
   return summary;
 }
 
@@ -249,7 +250,8 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& r
   const auto on_block = [&](const v1::SampleBlock& block) {
     // Created here, so that a rejected request allocates no memory.
     if (!assembly.has_value()) {
-      assembly.emplace(options.path_count, rows.row_count(), options.order, options.step_densities);
+      assembly.emplace(options.path_count, rows.row_count(), options.order, options.step_densities,
+                       options.known);
     }
     absl::Status added = assembly->Add(block);
     if (added.ok() && options.on_progress) options.on_progress(assembly->value_count());
@@ -257,7 +259,8 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& r
   };
   absl::StatusOr<v1::SampleSummary> summary = SampleStream(id, rows, options, on_block, call);
   const bool broken = !summary.ok() && summary.status().code() != absl::StatusCode::kCancelled &&
-                      summary.status().code() != absl::StatusCode::kDataLoss;
+                      summary.status().code() != absl::StatusCode::kDataLoss &&
+                      summary.status().code() != absl::StatusCode::kUnimplemented;
   if (broken && assembly.has_value() && options.on_broken) options.on_broken(assembly->TakeDrawn());
   RETURN_IF_ERROR(summary.status());
   if (!assembly.has_value()) {
@@ -271,6 +274,7 @@ absl::StatusOr<v1::SampleSummary> Client::ValidateSample(const std::string& id,
                                                          const SampleOptions& options,
                                                          const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
+  RETURN_IF_ERROR(CheckKnownValues(options.known, rows.row_count(), options.path_count));
   v1::SampleRequest request = ToProto(id, rows, options);
   request.set_validate_only(true);
   RETURN_IF_ERROR(CheckMessageSize(request));
@@ -292,12 +296,15 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
                                                 const LogDensityOptions& options,
                                                 const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
-  const int64_t row_count = rows.row_count();
+  const int64_t width = rows.row_count() - options.known.rows_size();
   const auto size = static_cast<int64_t>(values.size());
-  if (size == 0 || size % row_count != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "values: ", size, " values, must be a positive multiple of the ", row_count, " rows"));
+  if (width > 0 && (size == 0 || size % width != 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("values: ", size, " values, must be a positive multiple of the ", width,
+                     " rows", options.known.rows().empty() ? "" : " whose values are not known"));
   }
+  const int64_t vectors = width > 0 ? size / width : 0;
+  RETURN_IF_ERROR(CheckKnownValues(options.known, rows.row_count(), vectors));
   const bool with_terms = options.terms == LogDensityOptions::Terms::kInclude;
   const bool with_cdfs = options.cdfs == LogDensityOptions::Cdfs::kInclude;
   v1::LogDensityRequest request;
@@ -311,14 +318,15 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
   request.set_local_row_count(options.local_rows);
   *request.mutable_expected_source() = options.expected_source;
+  if (!options.known.rows().empty()) *request.mutable_known() = options.known;
   v1::LogDensityResponse response;
   absl::Status status = Run(call, [&](const Deadline& deadline) {
     return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncLogDensity, request, id,
                      deadline, call.cancellation, &response);
   });
-  const int64_t vectors = size / row_count;
   for (const absl::Status& next :
-       {status, CheckSize("log-densities", response.log_densities_size(), vectors),
+       {status, CheckKnownLogDensities(response.known_log_densities(), options.known, vectors),
+        CheckSize("log-densities", response.log_densities_size(), vectors),
         CheckSize("standard errors", response.standard_errors_size(),
                   options.random_orders >= 2 ? vectors : 0),
         CheckSize("terms", response.terms_size(), with_terms ? size : 0),
@@ -330,6 +338,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   Append(response.standard_errors(), &densities.standard_errors);
   Append(response.terms(), &densities.terms);
   Append(response.cdfs(), &densities.cdfs);
+  Append(response.known_log_densities(), &densities.known_log_densities);
   densities.seed = response.seed();
   densities.source = response.source();
   densities.warnings.assign(response.warnings().begin(), response.warnings().end());

@@ -142,6 +142,21 @@ absl::Status DataFrame::Add(DataColumn column) {
   return absl::OkStatus();
 }
 
+DataFrame DataFrame::Take(absl::Span<const int64_t> rows) const {
+  DataFrame taken = *this;
+  const auto take = [rows](const auto& all, auto* some) {
+    some->clear();
+    if (all.empty()) return;  // of another kind of column
+    for (const int64_t row : rows) some->push_back(all[row]);
+  };
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    take(columns_[i].numbers, &taken.columns_[i].numbers);
+    take(columns_[i].codes, &taken.columns_[i].codes);
+    take(columns_[i].strings, &taken.columns_[i].strings);
+  }
+  return taken;
+}
+
 void DataFrame::Remove(absl::Span<const std::string> names) {
   const absl::flat_hash_set<absl::string_view> removed(names.begin(), names.end());
   std::erase_if(columns_, [&](const DataColumn& column) { return removed.contains(column.name); });

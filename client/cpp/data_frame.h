@@ -67,6 +67,8 @@ class DataFrame {
   int64_t row_count() const { return columns_.empty() ? 0 : columns_.front().row_count(); }
   // The column with this name, or null. The frame owns it.
   const DataColumn* Find(absl::string_view name) const;
+  // Returns these rows. Requires 0 <= row < row_count() for each.
+  DataFrame Take(absl::Span<const int64_t> rows) const;
   // Removes the columns with these names. Ignores unknown names.
   void Remove(absl::Span<const std::string> names);
 

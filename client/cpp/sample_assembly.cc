@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/cpp/known_values.h"
 
 namespace chorale::client {
 namespace {
@@ -21,17 +22,30 @@ bool Within(int64_t first, int64_t count, int64_t size) {
 }  // namespace
 
 SampleAssembly::SampleAssembly(int64_t path_count, int64_t row_count, RowOrder order,
-                               StepDensities densities)
-    : order_(order), densities_(densities) {
+                               StepDensities densities, const v1::KnownValues& known)
+    : order_(order),
+      densities_(densities),
+      drawn_rows_(OtherRows(known, row_count)),
+      is_known_(row_count, false) {
   const size_t size = static_cast<size_t>(path_count) * static_cast<size_t>(row_count);
   samples_.path_count = path_count;
   samples_.row_count = row_count;
+  samples_.step_count = static_cast<int64_t>(drawn_rows_.size());
+  const size_t drawn = static_cast<size_t>(path_count) * drawn_rows_.size();
   constexpr double kNotDrawn = std::numeric_limits<double>::quiet_NaN();
   samples_.values.resize(size, kNotDrawn);
   if (densities == StepDensities::kInclude) samples_.log_densities.resize(size, kNotDrawn);
-  if (order == RowOrder::kRandomPerPath) samples_.rows_by_step.resize(size, -1);
-  step_seen_.resize(size);
+  if (order == RowOrder::kRandomPerPath) samples_.rows_by_step.resize(drawn, -1);
+  step_seen_.resize(drawn);
   row_seen_.resize(size);
+  const bool of_each_path = known.values_size() != known.rows_size();
+  for (int i = 0; i < known.rows_size(); ++i) {
+    is_known_[known.rows(i)] = true;
+    for (int64_t path = 0; path < path_count; ++path) {
+      const int64_t at = of_each_path ? path * known.rows_size() + i : i;
+      samples_.values[path * row_count + known.rows(i)] = known.values(static_cast<int>(at));
+    }
+  }
 }
 
 absl::Status SampleAssembly::Add(const v1::SampleBlock& block) {
@@ -45,11 +59,14 @@ absl::Status SampleAssembly::Add(const v1::SampleBlock& block) {
 }
 
 absl::Status SampleAssembly::CheckShape(const v1::SampleBlock& block) const {
-  if (!Within(block.first_path(), block.path_count(), samples_.path_count) ||
-      !Within(block.first_step(), block.step_count(), samples_.row_count)) {
+  const bool in_steps = Within(block.first_step(), block.step_count(), samples_.step_count);
+  if (!in_steps && Within(block.first_step(), block.step_count(), samples_.row_count)) {
+    return KnownValuesIgnored();
+  }
+  if (!in_steps || !Within(block.first_path(), block.path_count(), samples_.path_count)) {
     return Loss(absl::StrCat("a block of paths ", block.first_path(), " +", block.path_count(),
                              ", steps ", block.first_step(), " +", block.step_count(), " in ",
-                             samples_.path_count, " paths of ", samples_.row_count, " steps"));
+                             samples_.path_count, " paths of ", samples_.step_count, " steps"));
   }
   const int64_t size = block.path_count() * block.step_count();
   const int64_t densities = densities_ == StepDensities::kInclude ? size : 0;
@@ -68,11 +85,12 @@ absl::Status SampleAssembly::Place(const v1::SampleBlock& block, int64_t path_in
   const int64_t path = block.first_path() + path_in_block;
   const int64_t step = block.first_step() + step_in_block;
   const int from = static_cast<int>(path_in_block * block.step_count() + step_in_block);
-  const int64_t row = order_ == RowOrder::kGiven ? step : block.rows(from);
+  const int64_t row = order_ == RowOrder::kGiven ? drawn_rows_[step] : block.rows(from);
   if (row < 0 || row >= samples_.row_count) {
     return Loss(absl::StrCat("query row ", row, " of ", samples_.row_count));
   }
-  const size_t by_step = path * samples_.row_count + step;
+  if (is_known_[row]) return KnownValuesIgnored();
+  const size_t by_step = path * samples_.step_count + step;
   const size_t by_row = path * samples_.row_count + row;
   if (step_seen_[by_step] || row_seen_[by_row]) {
     return Loss(absl::StrCat(
@@ -94,7 +112,7 @@ absl::Status SampleAssembly::Place(const v1::SampleBlock& block, int64_t path_in
 }
 
 absl::StatusOr<Samples> SampleAssembly::Finish(v1::SampleSummary summary) {
-  const int64_t expected = samples_.path_count * samples_.row_count;
+  const int64_t expected = samples_.path_count * samples_.step_count;
   if (value_count_ != expected) {
     return Loss(absl::StrCat(value_count_, " of ", expected, " values arrived"));
   }

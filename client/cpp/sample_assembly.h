@@ -18,15 +18,17 @@ enum class RowOrder { kGiven, kRandomPerPath };
 enum class StepDensities { kOmit, kInclude };
 
 // B joint sample paths over T query rows, in the order of the rows and the units of the target
-// column.
+// column. A path draws the U query rows whose values are not known.
 struct Samples {
   int64_t path_count = 0;      // B
   int64_t row_count = 0;       // T
-  std::vector<double> values;  // [B, T], row-major
+  int64_t step_count = 0;      // U
+  std::vector<double> values;  // [B, T], row-major, with the known values
   // [B, T], only for StepDensities::kInclude: the natural log-density of each value, conditional on
-  // the earlier values of its path. The sum over a path is the path's joint log-density.
+  // the earlier values of its path; NaN for known values. The sum of the others over a path is the
+  // path's joint log-density, conditional on the known values.
   std::vector<double> log_densities;
-  // [B, T], only for random orders: the query row that a path drew at each step.
+  // [B, U], only for random orders: the query row that a path drew at each step.
   std::vector<int32_t> rows_by_step;
   v1::SampleSummary summary;
 };
@@ -34,15 +36,16 @@ struct Samples {
 // Thread-compatible.
 class SampleAssembly {
  public:
-  // Requires path_count > 0 and row_count > 0.
-  SampleAssembly(int64_t path_count, int64_t row_count, RowOrder order, StepDensities densities);
+  // Requires path_count > 0, row_count > 0 and valid known values (known_values.h).
+  SampleAssembly(int64_t path_count, int64_t row_count, RowOrder order, StepDensities densities,
+                 const v1::KnownValues& known = {});
 
   // Adds the values of a block. Blocks may arrive in any order. DataLoss, with the reason, if the
-  // block is outside [B, T], if its arrays do not match its ranges, or if it repeats a step or a
-  // query row of a path.
+  // block is outside [B, U], if its arrays do not match its ranges, or if it repeats a step or a
+  // query row of a path. Unimplemented if it has values of known rows.
   absl::Status Add(const v1::SampleBlock& block);
 
-  // The number of values so far, of B * T.
+  // The number of values drawn so far, of B * U.
   int64_t value_count() const { return value_count_; }
 
   // Returns the values so far; missing values are NaN, and -1 in rows_by_step. Call instead of
@@ -58,9 +61,11 @@ class SampleAssembly {
 
   const RowOrder order_;
   const StepDensities densities_;
+  const std::vector<int64_t> drawn_rows_;  // [U]: the query rows whose values are not known
+  std::vector<bool> is_known_;             // [T]
   Samples samples_;
   int64_t value_count_ = 0;
-  std::vector<bool> step_seen_;  // [B, T]
+  std::vector<bool> step_seen_;  // [B, U]
   std::vector<bool> row_seen_;   // [B, T]
 };
 

@@ -124,7 +124,7 @@ TEST_F(AppendTest, InvalidFilesAreRejectedWithTheirPlace) {
   ExpectFailure({"append", "houses", Path("text.csv")}, 2, "text.csv: line 3, column 'price'");
   Write("less.csv", "price,zip\n500,03\n");
   ExpectFailure({"append", "houses", Path("less.csv")}, 2, "missing column 'size'");
-  ExpectFailure({"append", "houses", Path("rows.csv")}, 2, "rows.csv: line 3, column 'price'");
+  ExpectFailure({"append", "houses", Path("partly.csv")}, 2, "partly.csv: line 3, column 'price'");
   ExpectFailure({"append", "nowhere", Path("new.csv")}, 3, "");
   for (const char* number : {"-1", "x", "0x10", "1.5", "9223372036854775808"}) {
     ExpectFailure({"append", "houses", Path("new.csv"), absl::StrCat("--first-row=", number)}, 2,

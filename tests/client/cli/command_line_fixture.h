@@ -30,7 +30,9 @@ class CommandLineTest : public ::testing::Test {
  protected:
   CommandLineTest() {
     Write("houses.csv", kHouses);
-    Write("rows.csv", "zip,size,price\na1,1,10\na2,2,\nb77,3,1000\n");
+    Write("rows.csv", "zip,size,price\na1,1,10\na2,2,20\nb77,3,1000\n");
+    // The value of one row is not known.
+    Write("partly.csv", "zip,size,price\na1,1,10\na2,2,\nb77,3,1000\n");
   }
 
   std::string Path(const std::string& name) const { return folder_ / name; }

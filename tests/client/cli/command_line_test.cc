@@ -181,7 +181,7 @@ TEST_F(CommandLineTest, SampleAsJson) {
 
 TEST_F(CommandLineTest, SampleSummary) {
   RegisterHouses();
-  const std::vector<std::string> command = {"sample", "houses", Path("rows.csv"), "--paths", "64",
+  const std::vector<std::string> command = {"sample", "houses", Path("partly.csv"), "--paths", "64",
                                             "--seed", "7",      "--summary"};
   std::vector<std::string> table = command;
   table.insert(table.end(), {"--format", "table"});

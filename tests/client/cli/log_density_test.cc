@@ -47,7 +47,7 @@ TEST_F(CommandLineTest, LogDensity) {
 
 TEST_F(CommandLineTest, LogDensityFailures) {
   RegisterHouses();
-  ExpectFailure({"log-density", "houses", Path("rows.csv")}, 2,
+  ExpectFailure({"log-density", "houses", Path("partly.csv")}, 2,
                 "line 3, column 'price': the value is missing");
   ExpectFailure({"log-density", "houses", Path("rows.csv"), "--values", "offer"}, 2,
                 "no column 'offer'");

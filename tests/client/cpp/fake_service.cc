@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/number_text.h"
+#include "tests/client/cpp/fake_known_values.h"
 #include "tests/client/cpp/server_errors.h"
 
 namespace chorale::client {
@@ -19,24 +20,23 @@ namespace {
 constexpr int64_t kTilePaths = 4;
 constexpr int64_t kSliceSteps = 3;
 
-// The target that a path draws at a step, when orders are random.
-int32_t QueryRowAt(int64_t path, int64_t step, int64_t rows) {
-  return static_cast<int32_t>((step + path) % rows);
-}
+// The step at which the others are drawn, when orders are random.
+int64_t PlaceAt(int64_t path, int64_t step, int64_t steps) { return (step + path) % steps; }
 
-v1::SampleBlock MakeBlock(const v1::SampleRequest& request, const std::vector<double>& scores,
+v1::SampleBlock MakeBlock(const v1::SampleRequest& request, const FakeKnownValues& known,
                           uint64_t seed, int64_t first_path, int64_t first_step) {
-  const auto rows = static_cast<int64_t>(scores.size());
+  const std::vector<double> scores = Scores(request.rows());
+  const auto steps = static_cast<int64_t>(known.others().size());
   v1::SampleBlock block;
   block.set_first_path(first_path);
   block.set_first_step(first_step);
   block.set_path_count(std::min(kTilePaths, request.path_count() - first_path));
-  block.set_step_count(std::min(kSliceSteps, rows - first_step));
+  block.set_step_count(std::min(kSliceSteps, steps - first_step));
   const bool random = request.order() == v1::SampleRequest::ORDER_RANDOM_PER_PATH;
   for (int64_t p = first_path; p < first_path + block.path_count(); ++p) {
     for (int64_t s = first_step; s < first_step + block.step_count(); ++s) {
-      const int64_t target = random ? QueryRowAt(p, s, rows) : s;
-      block.add_values(SampleValue(scores[target], p, seed));
+      const int64_t target = known.others()[random ? PlaceAt(p, s, steps) : s];
+      block.add_values(SampleValue(scores[target] + known.Shift(p), p, seed));
       if (request.include_log_densities()) block.add_log_densities(SampleLogDensity(p, target));
       if (random) block.add_rows(static_cast<int32_t>(target));
     }
@@ -45,12 +45,12 @@ v1::SampleBlock MakeBlock(const v1::SampleRequest& request, const std::vector<do
 }
 
 // All blocks of a request, in no particular order.
-std::vector<v1::SampleBlock> MakeBlocks(const v1::SampleRequest& request, uint64_t seed) {
-  const std::vector<double> scores = Scores(request.rows());
+std::vector<v1::SampleBlock> MakeBlocks(const v1::SampleRequest& request,
+                                        const FakeKnownValues& known, uint64_t seed) {
   std::vector<v1::SampleBlock> blocks;
   for (int64_t path = 0; path < request.path_count(); path += kTilePaths) {
-    for (size_t step = 0; step < scores.size(); step += kSliceSteps) {
-      blocks.push_back(MakeBlock(request, scores, seed, path, static_cast<int64_t>(step)));
+    for (size_t step = 0; step < known.others().size(); step += kSliceSteps) {
+      blocks.push_back(MakeBlock(request, known, seed, path, static_cast<int64_t>(step)));
     }
   }
   std::shuffle(blocks.begin(), blocks.end(), std::minstd_rand(7));
@@ -216,7 +216,12 @@ grpc::Status FakeService::Predict(grpc::ServerContext* server_context,
   response->mutable_source()->set_context_digest(context.digest());
   response->mutable_source()->set_model_digest("model");
   AddWarnings(request->rows(), response->mutable_warnings());
-  for (const double score : Scores(request->rows())) {
+  const std::vector<double> scores = Scores(request->rows());
+  const v1::KnownValues sent = ignores_known_values_ ? v1::KnownValues() : request->known();
+  const FakeKnownValues known(sent, RowCount(request->rows()));
+  known.AddLogDensities(response->mutable_known_log_densities());
+  for (const int64_t row : known.others()) {
+    const double score = scores[row] + known.Shift(0);
     response->add_means(score);
     response->add_stds(score / 2.0 + 1.0);
     for (const double p : request->quantiles()) response->add_quantiles(score + p);
@@ -252,7 +257,9 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
     writer->Write(only);
     return grpc::Status::OK;
   }
-  std::vector<v1::SampleBlock> blocks = MakeBlocks(*request, seed);
+  const v1::KnownValues sent = ignores_known_values_ ? v1::KnownValues() : request->known();
+  const FakeKnownValues known(sent, RowCount(request->rows()));
+  std::vector<v1::SampleBlock> blocks = MakeBlocks(*request, known, seed);
   Damage(fault, &blocks);
   for (const v1::SampleBlock& block : blocks) {
     v1::SampleResponse message;
@@ -273,6 +280,7 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
   v1::SampleResponse last;
   last.mutable_summary()->set_seed(seed);
   last.mutable_summary()->mutable_source()->set_context_digest(context.digest());
+  known.AddLogDensities(last.mutable_summary()->mutable_known_log_densities());
   AddWarnings(request->rows(), last.mutable_summary()->mutable_warnings());
   if (fault != StreamFault::kNoSummary) writer->Write(last);
   return grpc::Status::OK;
@@ -289,11 +297,15 @@ grpc::Status FakeService::LogDensity(grpc::ServerContext* server_context,
     last_log_density_ = *request;
   }
   const std::vector<double> scores = Scores(request->rows());
-  const int rows = static_cast<int>(scores.size());
-  for (int vector = 0; vector < request->values_size() / rows; ++vector) {
+  const v1::KnownValues sent = ignores_known_values_ ? v1::KnownValues() : request->known();
+  const FakeKnownValues known(sent, RowCount(request->rows()));
+  known.AddLogDensities(response->mutable_known_log_densities());
+  const int width = static_cast<int>(known.others().size());
+  for (int vector = 0; vector < request->values_size() / width; ++vector) {
     double joint = 0.0;
-    for (int t = 0; t < rows; ++t) {
-      const double term = -std::abs(request->values(vector * rows + t) - scores[t]);
+    for (int t = 0; t < width; ++t) {
+      const double score = scores[known.others()[t]] + known.Shift(vector);
+      const double term = -std::abs(request->values(vector * width + t) - score);
       if (request->include_terms()) response->add_terms(term);
       if (request->include_cdfs()) response->add_cdfs(1 / (2 - term));
       joint += term;

@@ -22,6 +22,8 @@ namespace chorale::client {
 //   Predict: mean = score, sd = score / 2 + 1, quantile p = score + p
 //   Sample:  value = score + path / 1024 + seed, log-density = -(path + target / 1024)
 //   LogDensity: term = -|value - score|
+// With known values, all scores are shifted by their sum, and the density of the known values is
+// minus this sum.
 std::vector<double> Scores(const v1::Table& table);
 double SampleValue(double score, int64_t path, uint64_t seed);
 double SampleLogDensity(int64_t path, int64_t target);
@@ -56,6 +58,8 @@ class FakeService final : public v1::Chorale::Service {
   void set_form(const std::string& form);
   // Makes AppendRows store the rows and then wait until the client ends the call.
   void set_append_without_response(bool on) { append_without_response_ = on; }
+  // Makes the service ignore known values, as an older server does.
+  void set_ignores_known_values(bool on) { ignores_known_values_ = on; }
   // Sets how long every call takes, unless the client cancels it.
   void set_delay(absl::Duration delay) { delay_ms_ = absl::ToInt64Milliseconds(delay); }
 
@@ -119,6 +123,7 @@ class FakeService final : public v1::Chorale::Service {
   std::string page_token_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int64_t> delay_ms_{0};
   std::atomic<bool> append_without_response_{false};
+  std::atomic<bool> ignores_known_values_{false};
   std::atomic<int> call_count_{0};
   std::atomic<int> cancelled_count_{0};
   mutable Mutex mutex_;

@@ -102,5 +102,36 @@ TEST(SampleAssemblyTest, RefusesArraysOfOtherSizes) {
   ExpectLoss(densities.Add(Block({0, 1, 0, 1}, {0})), "0 log-densities");
 }
 
+// Query row 1 of three has the value 7.
+SampleAssembly WithKnownValue(int64_t paths, RowOrder order) {
+  v1::KnownValues known;
+  known.add_rows(1);
+  known.add_values(7);
+  return SampleAssembly(paths, 3, order, StepDensities::kOmit, known);
+}
+
+TEST(SampleAssemblyTest, StepsAreThoseOfTheRowsThatAreNotKnown) {
+  SampleAssembly assembly = WithKnownValue(2, RowOrder::kGiven);
+  ASSERT_TRUE(assembly.Add(Block({0, 2, 1, 1}, {2, 12})).ok());
+  ASSERT_TRUE(assembly.Add(Block({0, 1, 0, 1}, {0})).ok());
+  EXPECT_EQ(assembly.value_count(), 3);
+  ASSERT_TRUE(assembly.Add(Block({1, 1, 0, 1}, {10})).ok());
+  const absl::StatusOr<Samples> samples = assembly.Finish({});
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  EXPECT_EQ(samples->step_count, 2);
+  EXPECT_THAT(samples->values, ElementsAre(0, 7, 2, 10, 7, 12));
+  SampleAssembly missing = WithKnownValue(2, RowOrder::kGiven);
+  ASSERT_TRUE(missing.Add(Block({0, 2, 0, 1}, {0, 10})).ok());
+  ExpectLoss(missing.Finish({}).status(), "2 of 4 values arrived");
+}
+
+TEST(SampleAssemblyTest, ValuesOfKnownRowsComeFromAnOldServer) {
+  SampleAssembly given = WithKnownValue(1, RowOrder::kGiven);
+  EXPECT_EQ(given.Add(Block({0, 1, 0, 3}, {0, 1, 2})).code(), absl::StatusCode::kUnimplemented);
+  ExpectLoss(given.Add(Block({0, 1, 0, 4}, {0, 1, 2, 3})), "a block of paths");
+  SampleAssembly random = WithKnownValue(1, RowOrder::kRandomPerPath);
+  EXPECT_EQ(random.Add(Block({0, 1, 0, 1}, {1}, {1})).code(), absl::StatusCode::kUnimplemented);
+}
+
 }  // namespace
 }  // namespace chorale::client

@@ -7,7 +7,7 @@ import pickle
 import chorale_client
 import grpc
 import pytest
-from chorale_client._errors import count_rows_from, from_rpc
+from chorale_client._errors import count_rows_by, from_rpc
 from fake_chorale import Failure, FakeChorale
 
 Code = grpc.StatusCode
@@ -163,6 +163,6 @@ def test_errors_travel_between_processes() -> None:
 def test_rows_of_an_error_about_a_part_are_those_of_the_table() -> None:
     field = 'rows.columns["x.values[1]"].strings.values[3]'
     error = chorale_client.InvalidArgumentError(f"{field}: is bad", fields=[field])
-    count_rows_from(error, 1024)
+    count_rows_by(error, range(1024, 2048))
     assert "strings.values[1027]: is bad" in str(error)
     assert error.field == 'rows.columns["x.values[1]"].strings.values[1027]'

@@ -139,7 +139,7 @@ def test_values_that_cannot_be_weighed(
         context.log_density(ROWS, values, **more)
 
 
-def test_known_values_must_be_numbers_without_gaps(context: chorale_client.Context) -> None:
+def test_observed_values_must_be_numbers_without_gaps(context: chorale_client.Context) -> None:
     for column, message in (([1.0, None], "has missing cells"), (["a", "b"], "is numeric, but")):
         with pytest.raises(chorale_client.InvalidArgumentError, match=message):
             context.log_density({**ROWS, "price": column})

@@ -168,7 +168,7 @@ def test_labels_that_no_row_has() -> None:
             many[several]
 
 
-def test_known_values_go_by_label() -> None:
+def test_observed_values_go_by_label() -> None:
     samples = make()
     known = pd.Series([6.0, 2.0, 3.0], index=SHUFFLED)
     expected = samples.pit([2.0, 3.0, 6.0])

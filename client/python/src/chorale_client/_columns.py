@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ from chorale_client._meanings import Meaning
 
 Kind = Literal["numeric", "categorical"]
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,10 @@ class NumericColumn:
         """Returns which cells are missing [rows]."""
         return np.isnan(self.values)
 
+    def take(self, rows: Integers) -> NumericColumn:
+        """Returns the column of some rows."""
+        return dataclasses.replace(self, values=self.values[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class CategoricalColumn:
@@ -67,6 +73,10 @@ class CategoricalColumn:
     def missing(self) -> npt.NDArray[np.bool_]:
         """Returns which cells are missing [rows]."""
         return self.codes < 0
+
+    def take(self, rows: Integers) -> CategoricalColumn:
+        """Returns the column of some rows."""
+        return dataclasses.replace(self, codes=self.codes[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +105,10 @@ class StringColumn:
     def missing(self) -> npt.NDArray[np.bool_]:
         """Returns which cells are missing [rows]."""
         return np.array([not string or string.isspace() for string in self.strings], dtype=bool)
+
+    def take(self, rows: Integers) -> StringColumn:
+        """Returns the column of some rows."""
+        return dataclasses.replace(self, strings=[self.strings[row] for row in rows])
 
 
 Column = NumericColumn | CategoricalColumn | StringColumn

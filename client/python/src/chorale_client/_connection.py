@@ -16,7 +16,7 @@ from chorale_client._channel import (
     Settings,
     read_error,
 )
-from chorale_client._errors import ChoraleError, FailedPreconditionError, count_rows_from
+from chorale_client._errors import ChoraleError, FailedPreconditionError, count_rows_by
 from chorale_client._retry import Attempts, check_timeout
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._v1 import chorale_pb2_grpc as rpc
@@ -132,5 +132,6 @@ class Connection:
                 )
             except grpc.RpcError as error:
                 failure = self._failure(error, attempts)
-                count_rows_from(failure, call.first_row)
+                if call.rows is not None:
+                    count_rows_by(failure, call.rows)
             await self._sleep(attempts.delay_or_raise(failure, repeatable=call.idempotent))

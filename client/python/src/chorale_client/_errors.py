@@ -213,13 +213,19 @@ def _way_out(text: str) -> str:
     return ""
 
 
-def count_rows_from(error: ChoraleError, first_row: int) -> None:
-    """Changes the row numbers of an error about a part of a table to those of the table."""
+def count_rows_by(error: ChoraleError, numbers: Sequence[int]) -> None:
+    """Changes the row numbers of an error about a part of a table to those of the table.
+
+    Args:
+        error: The error.
+        numbers: [rows of the part]: the numbers of its rows in the table.
+    """
+
+    def number(row: re.Match[str]) -> str:
+        return str(numbers[int(row[0])]) if int(row[0]) < len(numbers) else row[0]
 
     def counted(text: str) -> str:
-        return re.sub(
-            r'(?<="\]\.strings\.values\[)\d+', lambda row: str(int(row[0]) + first_row), text
-        )
+        return re.sub(r'(?<="\]\.strings\.values\[)\d+', number, text)
 
     error.message = counted(error.message)
     error.args = (error.message,)

@@ -9,9 +9,10 @@ import numpy as np
 
 from chorale_client._cells import is_missing
 from chorale_client._column_reading import ColumnReader
-from chorale_client._columns import NumericColumn
+from chorale_client._columns import Floats, NumericColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
+from chorale_client._known_values import KnownValues
 from chorale_client._models_and_contexts import Description
 from chorale_client._requests import (
     MissingTargets,
@@ -19,7 +20,13 @@ from chorale_client._requests import (
     check_target,
     name_from_content,
 )
-from chorale_client._row_values import align, align_vectors, is_labelled, values_for_rows
+from chorale_client._row_values import (
+    align,
+    align_vectors,
+    is_labelled,
+    some_values_for_rows,
+    values_for_rows,
+)
 from chorale_client._tables import Data, Table, Types, read_numbers, read_rows, read_table
 from chorale_client._text_normalisation import Names
 
@@ -93,8 +100,7 @@ def rows_to_append(
 def query_rows(context: Description[Any], data: Data) -> Table:
     """Returns the context's columns of `data`, read by their types and meanings in the context."""
     kinds, meanings = context._kinds(), context._meanings()
-    if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == len(kinds):
-        # An array has no names. With as many columns as features, it has the features in order.
+    if _has_features_only(data, len(kinds)):
         data = {name: data[:, i] for i, name in enumerate(kinds)}
     table = read_rows(data, kinds, meanings)
     # The model does not read dropped columns, so the meanings of their cells have no effect.
@@ -107,29 +113,113 @@ def query_rows(context: Description[Any], data: Data) -> Table:
     return table
 
 
-def query_values(context: Description[Any], data: Data, rows: Table, values: Any) -> Any:
-    """Returns the values in the order of the rows, or the target column of the rows.
+def _has_features_only(data: Data, feature_count: int) -> bool:
+    """Whether an array, which has no names, has as many columns as the context has features.
+
+    The columns are then the features in their order.
+    """
+    return isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == feature_count
+
+
+def _target_column(context: Description[Any], data: Data) -> NumericColumn | None:
+    """Returns the target column of query rows; None if they have none."""
+    if _has_features_only(data, len(context._kinds())):
+        return None
+    return read_numbers(data, context.target)
+
+
+def known_values(context: Description[Any], data: Data, rows: Table, given: Any) -> KnownValues:
+    """Returns the known values of query rows.
 
     Args:
         context: The context of the call.
         data: The rows, as passed by the caller.
         rows: The same rows as a table.
-        values: [rows] or [vectors, rows], or None.
+        given: [rows], [paths, rows] or [vectors, rows], with NaN for values that are not known;
+            True: the target column of the rows; None: no values are known.
+
+    Raises:
+        InvalidArgumentError: The values are invalid; or they are None, and the target column of the
+            rows has both values and missing cells.
     """
-    index = rows.labels.index
+    if given is None:
+        _check_unmixed(context, data)
+        return KnownValues.none(rows.row_count)
+    if given is not True:
+        labels = rows.labels
+        values = some_values_for_rows(given, labels.index, labels.names(), "given")
+        return KnownValues.of(values, rows.row_count)
+    column = _target_column(context, data)
+    if column is None:
+        raise InvalidArgumentError(
+            f"given: the rows have no column {context.target!r}: pass the known values",
+            fields=["given"],
+        )
+    return KnownValues.of(column.values, rows.row_count)
+
+
+def _check_unmixed(context: Description[Any], data: Data) -> None:
+    """Raises InvalidArgumentError if the target column has both values and missing cells."""
+    try:
+        column = _target_column(context, data)
+    except InvalidArgumentError:  # the column does not contain values of the target
+        return
+    known = 0 if column is None else int((~column.missing()).sum())
+    if column is not None and 0 < known < len(column):
+        raise InvalidArgumentError(
+            f"rows: the target column {context.target!r} has values in {known} of {len(column)} "
+            "rows: pass given=True to make results conditional on them, or drop the column to "
+            "ignore them",
+            fields=["rows"],
+        )
+
+
+def query_values(
+    context: Description[Any], data: Data, rows: Table, values: Any, known: KnownValues
+) -> Any:
+    """Returns values in the order of the rows, or the target column of the rows.
+
+    Args:
+        context: The context of the call.
+        data: The rows, as passed by the caller.
+        rows: The same rows as a table.
+        values: [rows] or [vectors, rows], or None; of all rows, or of those that are not known.
+        known: The known values.
+    """
+    if values is None:
+        return _observed(context, data, known)
+    labels = rows.labels
+    if len(known) and _width(values) == len(known.others):
+        labels = labels.take(known.others)
     if is_labelled(values):
-        return values_for_rows(values, index, "values")
-    if values is not None:
-        return align_vectors(values, index, rows.labels.names(), "values")
-    column = read_numbers(data, context.target)
+        return values_for_rows(values, labels.index, "values")
+    return align_vectors(values, labels.index, labels.names(), "values")
+
+
+def _observed(context: Description[Any], data: Data, known: KnownValues) -> Floats:
+    """Returns the values in the target column of the rows that are not known."""
+    column = _target_column(context, data)
     if column is None:
         raise InvalidArgumentError(
             f"values: the rows have no column {context.target!r}: pass the values",
             fields=["values"],
         )
-    if column.missing().any():
+    if len(column) != len(known) + len(known.others):
+        return column.values  # rejected because of its shape
+    values = column.values[known.others]
+    if np.isnan(values).any():
         raise InvalidArgumentError(
-            f"values: the column {context.target!r} of the rows has missing cells",
+            f"values: the column {context.target!r} of the rows has missing cells"
+            + (" in rows that are not known: pass the values of these rows" if len(known) else ""),
             fields=["values"],
         )
-    return column.values
+    return values
+
+
+def _width(values: Any) -> int:
+    """Returns the length of a vector of values; 0 if it is not known."""
+    try:
+        shape = np.shape(values)
+    except ValueError:  # lists of different lengths
+        return 0
+    return int(shape[-1]) if shape else 0

@@ -8,12 +8,10 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-import numpy.typing as npt
 
+from chorale_client._columns import Integers
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._row_values import as_mask, has_tuples, looks_like_mask
-
-Integers = npt.NDArray[np.intp]
 
 _MIDNIGHT = " 00:00:00"
 _MOST_SHOWN = 3  # labels in a message

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning
+from chorale_client._known_values import KnownLogDensity
 from chorale_client._labels import Labelled, Labels
 from chorale_client._models_and_contexts import Source
 
@@ -15,7 +16,8 @@ class LogDensities(Labelled):
     """The result of `log_density`: natural logarithms of densities per unit of the target.
 
     Attributes:
-        joint: [vectors]: the joint log-density of each vector of values.
+        joint: [vectors]: the joint log-density of each vector of values, conditional on the known
+            values.
         standard_errors: [vectors]: standard errors over the random orders; None with fewer than two
             orders.
         terms: [vectors, rows]: log p(y_t | context, y_0 ... y_t-1), whose sum over the rows is
@@ -24,10 +26,13 @@ class LogDensities(Labelled):
             each value; None unless requested. They are uniform and independent if the model
             describes the target well.
         seed: The seed of the random orders; None if there are none.
-        labels: The labels of the rows.
+        labels: The labels of the rows, without those whose values are known.
         target: The name of the target column.
         source: The digests of the context and the model.
         warnings: Warnings about the rows.
+        known_log_density: The joint log-density of the known values, given the context: a number,
+            or [vectors] if each vector has its own values; None if no values are known. The sum of
+            it and `joint` is the joint log-density of all values.
     """
 
     joint: Floats
@@ -39,6 +44,7 @@ class LogDensities(Labelled):
     target: str
     source: Source
     warnings: tuple[DataWarning, ...]
+    known_log_density: KnownLogDensity = None
 
     def __len__(self) -> int:
         return len(self.joint)

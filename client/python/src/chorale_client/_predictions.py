@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning
+from chorale_client._known_values import KnownLogDensity
 from chorale_client._labels import Labelled, Labels
 from chorale_client._models_and_contexts import Source
 
@@ -57,10 +58,12 @@ class Predictions(Labelled):
             `probabilities`.
         probabilities: [probabilities]: the requested probabilities.
         mixtures: The predictive distributions; None unless requested.
-        labels: The labels of the rows.
+        labels: The labels of the rows, without those whose values are known.
         target: The name of the predicted column.
         source: The digests of the context and the model.
         warnings: Warnings about the rows.
+        known_log_density: The joint log-density of the known values, given the context; None if no
+            values are known. With `local_rows`, it belongs to the first of several calls.
     """
 
     means: Floats
@@ -72,6 +75,7 @@ class Predictions(Labelled):
     target: str
     source: Source
     warnings: tuple[DataWarning, ...]
+    known_log_density: KnownLogDensity = None
 
     def __len__(self) -> int:
         return len(self.means)

@@ -19,7 +19,6 @@ from chorale_client._models_and_contexts import (
     MEANING_CODES,
     MEMORY_POLICY_CODES,
     MemoryPolicy,
-    Source,
 )
 from chorale_client._tables import Table, did_you_mean
 from chorale_client._v1 import chorale_pb2 as pb
@@ -262,7 +261,7 @@ class RegisterOptions(NamedTuple):
 
 
 class SampleOptions(NamedTuple):
-    """The arguments of `sample` and `stream`, in their order."""
+    """The arguments of `sample` and `stream`, in their order, without `given`."""
 
     paths: int
     seed: int | None
@@ -273,8 +272,18 @@ class SampleOptions(NamedTuple):
     local_rows: int | None
 
 
+class PredictOptions(NamedTuple):
+    """The arguments of `predict`, in their order, without `given`."""
+
+    quantiles: npt.ArrayLike
+    mixtures: bool
+    wrap: bool
+    snap: bool
+    local_rows: int | None
+
+
 class LogDensityOptions(NamedTuple):
-    """The arguments of `log_density`, in their order."""
+    """The arguments of `log_density`, in their order, without `given`."""
 
     orders: int
     seed: int | None
@@ -282,34 +291,6 @@ class LogDensityOptions(NamedTuple):
     cdfs: bool
     wrap: bool
     local_rows: int | None
-
-
-def sample_request(
-    context: str, rows: Table, options: SampleOptions, source: Source
-) -> pb.SampleRequest:
-    """Returns a request for joint paths over all rows."""
-    paths, seed, order, log_densities, wrap, snap, local_rows = options
-    check_rows(rows)
-    if order not in ("given", "random"):
-        raise InvalidArgumentError(
-            f"order: {order!r}, must be 'given' or 'random'", fields=["order"]
-        )
-    request = pb.SampleRequest(
-        context=f"contexts/{context}",
-        rows=encode_table(cut_texts(rows)),
-        path_count=whole_number("paths", paths, 1),
-        seed=seed_number(seed),
-        order=pb.SampleRequest.ORDER_GIVEN
-        if order == "given"
-        else pb.SampleRequest.ORDER_RANDOM_PER_PATH,
-        include_log_densities=log_densities,
-        beyond_buffer=beyond_buffer(wrap),
-        snapping=snapping(snap),
-        local_row_count=local_row_count(local_rows),
-        expected_source=source.message(),
-    )
-    check_size(request.ByteSize())
-    return request
 
 
 def beyond_buffer(wrap: bool) -> pb.BeyondBuffer:
@@ -327,11 +308,17 @@ def local_row_count(local_rows: int | None) -> int:
     return 0 if local_rows is None else whole_number("local_rows", local_rows, 1)
 
 
-def max_predict_rows(local_rows: int) -> int:
-    """Returns the most rows of a call of Predict that uses so many rows of the context; 0: all."""
-    if local_rows == 0:
-        return _MAX_PREDICT_ROWS
-    return min(max(local_rows // _LOCAL_ROWS_OF_EACH, 1), _MAX_PREDICT_ROWS)
+def max_predict_rows(local_rows: int, known_rows: int) -> int:
+    """Returns the most rows that a call of Predict predicts.
+
+    Args:
+        local_rows: The number of rows of the context that the call uses; 0: all.
+        known_rows: The number of rows with known values, which each call has in addition.
+    """
+    most = _MAX_PREDICT_ROWS
+    if local_rows:
+        most = min(max(local_rows // _LOCAL_ROWS_OF_EACH, 1), most)
+    return max(most - known_rows, most // 4, 1)
 
 
 def whole_number(field: str, value: int, least: int, bits: int = 63) -> int:

@@ -88,6 +88,38 @@ def align_vectors(values: Any, index: Any, names: list[str], what: str) -> Any:
     return values if numbered or not of_pandas else values.iloc[:, _places(columns, index, what)]
 
 
+def some_values_for_rows(values: Any, index: Any, names: list[str], what: str) -> Floats:
+    """Returns numbers in the order of the rows [rows] or [vectors, rows]; NaN for missing values.
+
+    Args:
+        values: [rows] or [vectors, rows]; see `align` and `align_vectors`. A pandas Series, and the
+            columns of a DataFrame, may have the labels of some rows only. The other rows get NaN.
+        index: The index of the rows.
+        names: [rows]: the labels as strings.
+        what: The name of the argument, for messages.
+
+    Raises:
+        InvalidArgumentError: See `align` and `align_vectors`; or a value is not a number.
+    """
+    labelled = hasattr(index, "get_indexer")
+    columns = getattr(values, "column_names", None) or getattr(values, "columns", None)
+    if labelled and is_labelled(values) and not values.index.equals(index):
+        places = _places_of_some(values.index, index, what)
+        numbers = np.full(len(index), np.nan)
+        numbers[places] = values_for_rows(values, None, what)
+        return numbers
+    if columns is None and (is_labelled(values) or _dimensions(values) == 1):
+        return values_for_rows(values, index, what)
+    if labelled and columns is not None and len(columns) < len(names):
+        for own, wanted in ((list(map(str, columns)), names), (list(columns), index.tolist())):
+            place = {label: row for row, label in enumerate(wanted)}
+            if place.keys() >= set(own) and len(place) == len(wanted):
+                numbers = np.full((len(values), len(wanted)), np.nan)
+                numbers[:, [place[label] for label in own]] = _as_floats(values, what)
+                return numbers
+    return _as_floats(align_vectors(values, index, names, what), what)
+
+
 def values_for_rows(values: Any, index: Any, what: str) -> Floats:
     """Returns numbers in the order of the rows [rows]; NaN for missing values.
 
@@ -154,6 +186,39 @@ def _check_order(own: list[Any], numbers: list[Any], what: str) -> None:
         )
 
 
+def _places_of_some(own: Any, wanted: Any, what: str) -> Any:
+    """Returns the positions of the labels of values among those of the rows."""
+    extra = own.difference(wanted, sort=False)
+    if len(extra):
+        raise InvalidArgumentError(
+            f"{what}: {_some(extra)} {_is(extra)} not among the labels of the rows; to match by "
+            "position, pass an array, for example by .to_numpy()",
+            fields=[what],
+        )
+    if not own.is_unique or not wanted.is_unique:
+        raise _repeated(own, wanted, what)
+    return wanted.get_indexer(own)
+
+
+def _dimensions(values: Any) -> int:
+    try:
+        return np.ndim(values)
+    except ValueError:  # lists of different lengths, which _as_floats rejects
+        return 2
+
+
+def _as_floats(values: Any, what: str) -> Floats:
+    """Converts vectors of values to an array; NaN for missing values."""
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            return np.where(np.ma.getmaskarray(values), np.nan, values.data).astype(np.float64)
+        if hasattr(values, "iloc"):
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"{what}: {error}", fields=[what]) from None
+
+
 def _places(own: Any, wanted: Any, what: str) -> Any:
     """Returns the positions of the rows' labels among the labels of the values."""
     if own.equals(wanted):
@@ -171,12 +236,19 @@ def _places(own: Any, wanted: Any, what: str) -> Any:
             fields=[what],
         )
     if not own.is_unique or not wanted.is_unique or len(own) != len(wanted):
-        raise InvalidArgumentError(
-            f"{what}: labels repeat, such as {_some(own[own.duplicated()][:1])}, and the order is "
-            "not that of the rows: to match by position, pass an array, for example by .to_numpy()",
-            fields=[what],
-        )
+        raise _repeated(own, wanted, what)
     return own.get_indexer(wanted)
+
+
+def _repeated(own: Any, wanted: Any, what: str) -> InvalidArgumentError:
+    """Returns the error for labels that do not identify rows."""
+    labels = wanted if own.is_unique else own
+    example = _some(labels[labels.duplicated()][:1])
+    return InvalidArgumentError(
+        f"{what}: labels repeat, such as {example}, and the order is not that of the rows: to "
+        "match by position, pass an array, for example by .to_numpy()",
+        fields=[what],
+    )
 
 
 def _some(labels: Any) -> str:

@@ -14,6 +14,7 @@ from chorale_client import _plots
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning
 from chorale_client._errors import InvalidArgumentError
+from chorale_client._known_values import KnownLogDensity
 from chorale_client._labels import Labelled, Labels
 from chorale_client._models_and_contexts import Source, Timings
 from chorale_client._row_values import values_for_rows
@@ -32,15 +33,17 @@ class Samples(Labelled):
     of all rows with that label.
 
     Attributes:
-        values: [paths, rows], in the target's unit.
+        values: [paths, rows], in the target's unit; rows whose value is known have that value.
         labels: The labels of the rows.
         target: The name of the column that was drawn.
         seed: The seed, which reproduces the samples.
         source: The digests of the context and the model.
         timings: The durations of the phases of the call on the server.
         log_densities: [paths, rows]: the log-density of each value, conditional on the earlier
-            values of its path; None unless requested.
+            values of its path; NaN for known values; None unless requested.
         warnings: Warnings about the rows.
+        known_log_density: The joint log-density of the known values, given the context: a number,
+            or [paths] if each path has its own values; None if no values are known.
 
     Examples:
         >>> samples.quantile([0.05, 0.95])  # [rows, 2]
@@ -55,6 +58,7 @@ class Samples(Labelled):
     timings: Timings
     log_densities: Floats | None
     warnings: tuple[DataWarning, ...]
+    known_log_density: KnownLogDensity = None
 
     @property
     def paths(self) -> int:
@@ -190,7 +194,10 @@ class Samples(Labelled):
         """
         rng = np.random.default_rng(seed)
         return dataclasses.replace(
-            self, values=rng.permuted(self.values, axis=0), log_densities=None
+            self,
+            values=rng.permuted(self.values, axis=0),
+            log_densities=None,
+            known_log_density=None,
         )
 
     def _some(self, rows: Any) -> npt.NDArray[np.intp]:

@@ -11,11 +11,23 @@ import numpy.typing as npt
 
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import read_warnings, tell
-from chorale_client._errors import DataLossError, UnimplementedError
-from chorale_client._inputs import query_rows
+from chorale_client._errors import DataLossError, InvalidArgumentError, UnimplementedError
+from chorale_client._inputs import known_values, query_rows
+from chorale_client._known_values import KnownValues, ignored
 from chorale_client._models_and_contexts import Description, Estimate, Source, Timings
 from chorale_client._progress import Option, Progress
-from chorale_client._requests import SampleOptions, sample_request
+from chorale_client._requests import (
+    SampleOptions,
+    beyond_buffer,
+    check_rows,
+    check_size,
+    cut_texts,
+    encode_table,
+    local_row_count,
+    seed_number,
+    snapping,
+    whole_number,
+)
 from chorale_client._samples import Samples
 from chorale_client._tables import Data, Table
 from chorale_client._v1 import chorale_pb2 as pb
@@ -30,8 +42,8 @@ class Block:
         first_path: The index of the first path, from 0.
         first_step: The index of the first step, from 0.
         values: [paths, steps]: the values, in the target's unit.
-        rows: [paths, steps]: the index of the row of each value. None if the order is "given", in
-            which case step t is row t.
+        rows: [paths, steps]: the index of the row of each value. None if the order is "given" and
+            no values are known, in which case step t is row t.
         log_densities: [paths, steps]: the log-density of each value, conditional on the earlier
             values of its path; None unless requested.
     """
@@ -42,18 +54,53 @@ class Block:
     rows: npt.NDArray[np.int32] | None
     log_densities: Floats | None
 
-    @classmethod
-    def of(cls, raw: RawBlock) -> Block:
-        """Converts the message."""
-        return cls(raw.first_path, raw.first_step, raw.values, raw.rows, raw.log_densities)
+
+def sample_request(
+    context: str, rows: Table, known: KnownValues, options: SampleOptions, source: Source
+) -> pb.SampleRequest:
+    """Returns a request for joint paths over all rows."""
+    paths, seed, order, log_densities, wrap, snap, local_rows = options
+    check_rows(rows)
+    if order not in ("given", "random"):
+        raise InvalidArgumentError(
+            f"order: {order!r}, must be 'given' or 'random'", fields=["order"]
+        )
+    path_count = whole_number("paths", paths, 1)
+    known.check_count("paths", path_count)
+    request = pb.SampleRequest(
+        context=f"contexts/{context}",
+        rows=encode_table(cut_texts(rows)),
+        path_count=path_count,
+        seed=seed_number(seed),
+        order=pb.SampleRequest.ORDER_GIVEN
+        if order == "given"
+        else pb.SampleRequest.ORDER_RANDOM_PER_PATH,
+        include_log_densities=log_densities,
+        beyond_buffer=beyond_buffer(wrap),
+        snapping=snapping(snap),
+        local_row_count=local_row_count(local_rows),
+        expected_source=source.message(),
+        known=known.message(),
+    )
+    check_size(request.ByteSize())
+    return request
 
 
-def read_blocks(message: SampleMessage) -> Iterator[Block]:
-    """Yields the blocks of a message; issues the warnings in the summary."""
-    for block in message.blocks:
-        yield Block.of(block)
-    if message.summary is not None:
-        tell(read_warnings(message.summary.warnings))
+def _rows_of(block: RawBlock, known: KnownValues) -> npt.NDArray[np.int32] | None:
+    """Returns the row of each value [paths, steps]; None if step t is row t.
+
+    Raises:
+        UnimplementedError: The server has drawn a row whose value is known.
+    """
+    if not len(known):
+        return block.rows
+    last_step = block.first_step + block.values.shape[1]
+    rows = block.rows
+    if rows is None:
+        rows = known.others[block.first_step : last_step].astype(np.int32)
+    if last_step > len(known.others) or np.isin(rows, known.rows).any():
+        raise ignored()
+    return np.broadcast_to(rows, block.values.shape)
 
 
 @dataclass(frozen=True)
@@ -64,12 +111,14 @@ class SampleCall:
         context: The name of the context.
         target: The name of the target column.
         rows: The query rows.
+        known: The known values of query rows.
         request: The message.
     """
 
     context: str
     target: str
     rows: Table
+    known: KnownValues
     request: pb.SampleRequest
 
     @classmethod
@@ -77,19 +126,31 @@ class SampleCall:
         cls,
         context: Description[Any],
         rows: Data,
+        given: Any,
         options: SampleOptions,
         *,
         validate_only: bool = False,
     ) -> SampleCall:
         """Returns a call about query rows."""
         table = query_rows(context, rows)
-        request = sample_request(context.name, table, options, context.source)
+        known = known_values(context, rows, table, given)
+        request = sample_request(context.name, table, known, options, context.source)
         request.validate_only = validate_only
-        return cls(context.name, context.target, table, request)
+        return cls(context.name, context.target, table, known, request)
 
     def progress(self, option: Option) -> Progress:
         """Shows the progress of the call."""
-        return Progress(option, self.request.path_count * self.rows.row_count, "values")
+        return Progress(option, self.request.path_count * len(self.known.others), "values")
+
+    def blocks(self, message: SampleMessage) -> Iterator[Block]:
+        """Yields the blocks of a message; issues the warnings in the summary."""
+        for raw in message.blocks:
+            rows = _rows_of(raw, self.known)
+            yield Block(raw.first_path, raw.first_step, raw.values, rows, raw.log_densities)
+        if message.summary is not None:
+            log_densities = message.summary.known_log_densities
+            self.known.check_response(log_densities, self.request.path_count)
+            tell(read_warnings(message.summary.warnings))
 
     def estimate(self, messages: list[SampleMessage]) -> Estimate:
         """Returns the estimate in the messages of a validated call, and issues the warnings."""
@@ -113,12 +174,14 @@ class Assembly:
         self._call = call
         self._paths = call.request.path_count
         self._rows = call.rows.row_count
+        self._known = call.known
+        self._total = self._paths * len(call.known.others)
         self._random = call.request.order == pb.SampleRequest.ORDER_RANDOM_PER_PATH
         self._with_densities = call.request.include_log_densities
         self._done = done
         self._count = 0
         # Allocated with the first block, so that a rejected request needs no memory.
-        self._values: Floats | None = None
+        self._values: Floats | None = None  # with the known values from the beginning
         self._densities: Floats | None = None
         self._summary: pb.SampleSummary | None = None
 
@@ -145,30 +208,33 @@ class Assembly:
             raise _loss("a block has log-densities that were not requested, or lacks them")
         if self._values is None:
             self._values = np.full((self._paths, self._rows), np.nan)
+            self._values[:, self._known.rows] = self._known.values
             if self._with_densities:
                 self._densities = np.full((self._paths, self._rows), np.nan)
         place: Any = (slice(block.first_path, last_path), slice(block.first_step, last_step))
-        if block.rows is not None:
-            if block.rows.min() < 0 or block.rows.max() >= self._rows:
+        rows = _rows_of(block, self._known)
+        if rows is not None:
+            if rows.min() < 0 or rows.max() >= self._rows:
                 raise _loss("a block has a value of a row that is not in the request")
-            place = (np.arange(block.first_path, last_path)[:, None], block.rows)
+            place = (np.arange(block.first_path, last_path)[:, None], rows)
         self._values[place] = block.values
         if self._densities is not None:
             self._densities[place] = block.log_densities
         self._count += block.values.size
-        if self._count > self._values.size:
+        if self._count > self._total:
             raise _loss("values arrived twice")
 
     def finish(self) -> Samples:
         """Returns the samples, and issues the warnings; DataLossError if values are missing."""
         if self._summary is None:
             raise _loss("the summary is missing")
-        total = self._paths * self._rows
+        known_log_densities = self._summary.known_log_densities
+        self._known.check_response(known_log_densities, self._paths)
         # Values are finite, so NaN marks a missing value.
-        if self._values is None or self._count < total:
-            raise _loss(f"{self._count} of {total} values arrived")
+        if self._values is None or self._count < self._total:
+            raise _loss(f"{self._count} of {self._total} values arrived")
         if np.isnan(self._values).any():
-            raise _loss(f"{total} values arrived, but some arrived twice")
+            raise _loss(f"{self._total} values arrived, but some arrived twice")
         samples = Samples(
             values=self._values,
             labels=self._call.rows.labels,
@@ -178,6 +244,7 @@ class Assembly:
             timings=Timings.of(self._summary.timings),
             log_densities=self._densities,
             warnings=(*self._call.rows.warnings, *read_warnings(self._summary.warnings)),
+            known_log_density=self._known.log_density([known_log_densities]),
         )
         tell(samples.warnings)
         return samples

@@ -18,7 +18,7 @@ import numpy as np
 
 from chorale_client._cells import is_missing
 from chorale_client._column_reading import ColumnReader
-from chorale_client._columns import Column, Kind, NumericColumn
+from chorale_client._columns import Column, Integers, Kind, NumericColumn
 from chorale_client._data_warnings import DataWarning
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
@@ -51,6 +51,13 @@ class Table:
     def with_column(self, column: Column) -> Table:
         """Returns the table with an additional column, which replaces a column of the same name."""
         return dataclasses.replace(self, columns={**self.columns, column.name: column})
+
+    def take(self, rows: Integers) -> Table:
+        """Returns some rows of the table."""
+        columns = {name: column.take(rows) for name, column in self.columns.items()}
+        return dataclasses.replace(
+            self, columns=columns, row_count=len(rows), labels=self.labels.take(rows)
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

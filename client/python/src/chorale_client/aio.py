@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from chorale_client import _appends, _calls, _client
+from chorale_client import _appends, _calls, _client, _inference
 from chorale_client._appends import Appended, AppendOptions
 from chorale_client._asyncio_connection import AsyncioConnection
 from chorale_client._channel import Endpoint, Settings, Tls
@@ -36,12 +36,13 @@ from chorale_client._requests import (
     LogDensityOptions,
     MissingTargets,
     Order,
+    PredictOptions,
     RegisterOptions,
     SampleOptions,
 )
 from chorale_client._retry import Retry
 from chorale_client._samples import Samples
-from chorale_client._sampling import Assembly, Block, SampleCall, read_blocks
+from chorale_client._sampling import Assembly, Block, SampleCall
 from chorale_client._server_info import ServerInfo
 from chorale_client._tables import Data, Types
 
@@ -204,16 +205,17 @@ class Context(Description[Client]):
         self,
         rows: Data,
         *,
+        given: npt.ArrayLike | None = None,
         quantiles: npt.ArrayLike = (),
         mixtures: bool = False,
+        wrap: bool = False,
         snap: bool = True,
         local_rows: int | None = None,
         timeout: float | None = None,
     ) -> Predictions:
         """Returns marginal predictions; see `chorale_client.Context.predict`."""
-        job = _calls.predict(
-            self, rows, quantiles, mixtures=mixtures, snap=snap, local_rows=local_rows
-        )
+        options = PredictOptions(quantiles, mixtures, wrap, snap, local_rows)
+        job = _inference.predict(self, rows, given, options)
         return await self._client._run(job, timeout)
 
     @like(_client.Context.sample)
@@ -221,6 +223,7 @@ class Context(Description[Client]):
         self,
         rows: Data,
         *,
+        given: npt.ArrayLike | None = None,
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
@@ -233,7 +236,7 @@ class Context(Description[Client]):
     ) -> Samples:
         """Draws joint samples; see `chorale_client.Context.sample`."""
         options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
-        call = SampleCall.about(self, rows, options)
+        call = SampleCall.about(self, rows, given, options)
         messages = self._client._messages(call, timeout)
         with call.progress(progress) as done:
             async with contextlib.aclosing(messages):
@@ -247,6 +250,7 @@ class Context(Description[Client]):
         self,
         rows: Data,
         *,
+        given: npt.ArrayLike | None = None,
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
@@ -261,11 +265,11 @@ class Context(Description[Client]):
         To cancel the call when you leave the loop, wrap the generator in `contextlib.aclosing`.
         """
         options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
-        call = SampleCall.about(self, rows, options)
+        call = SampleCall.about(self, rows, given, options)
         tell(call.rows.warnings)
         async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
             async for message in messages:
-                for block in read_blocks(message):
+                for block in call.blocks(message):
                     yield block
 
     @like(_client.Context.validate_sample)
@@ -273,6 +277,7 @@ class Context(Description[Client]):
         self,
         rows: Data,
         *,
+        given: npt.ArrayLike | None = None,
         paths: int = 1000,
         order: Order = "given",
         log_densities: bool = False,
@@ -282,7 +287,7 @@ class Context(Description[Client]):
     ) -> Estimate:
         """Validates a call of `sample`; see `chorale_client.Context.validate_sample`."""
         options = SampleOptions(paths, None, order, log_densities, wrap, True, local_rows)
-        call = SampleCall.about(self, rows, options, validate_only=True)
+        call = SampleCall.about(self, rows, given, options, validate_only=True)
         async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
             return call.estimate([message async for message in messages])
 
@@ -292,6 +297,7 @@ class Context(Description[Client]):
         rows: Data,
         values: npt.ArrayLike | None = None,
         *,
+        given: npt.ArrayLike | None = None,
         orders: int = 0,
         seed: int | None = None,
         terms: bool = False,
@@ -302,7 +308,7 @@ class Context(Description[Client]):
     ) -> LogDensities:
         """Returns the joint log-density of values; see `chorale_client.Context.log_density`."""
         options = LogDensityOptions(orders, seed, terms, cdfs, wrap, local_rows)
-        job = _calls.log_density(self, rows, values, options)
+        job = _inference.log_density(self, rows, values, given, options)
         return await self._client._run(job, timeout)
 
     @like(_client.Context.append)

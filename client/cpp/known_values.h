@@ -1,0 +1,32 @@
+// Known values of query rows in requests, and their log-densities in responses.
+#ifndef CHORALE_CLIENT_CPP_KNOWN_VALUES_H_
+#define CHORALE_CLIENT_CPP_KNOWN_VALUES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "chorale/v1/chorale.pb.h"
+
+namespace chorale::client {
+
+// InvalidArgument unless `known` is empty, or has distinct rows from [0, row_count), but not all of
+// them, and a finite value for each row, or for each row and each of `vector_count` vectors.
+absl::Status CheckKnownValues(const v1::KnownValues& known, int64_t row_count,
+                              int64_t vector_count);
+
+// Returns the query rows whose values are not known, in ascending order. Requires valid values.
+std::vector<int64_t> OtherRows(const v1::KnownValues& known, int64_t row_count);
+
+// Checks the log-densities of the known values in a response. Unimplemented if they are missing;
+// DataLoss if their number is not 1, or `vector_count` if each vector has its own values.
+absl::Status CheckKnownLogDensities(
+    const google::protobuf::RepeatedField<double>& known_log_densities,
+    const v1::KnownValues& known, int64_t vector_count);
+
+// The error for a server that ignores known values.
+absl::Status KnownValuesIgnored();
+
+}  // namespace chorale::client
+
+#endif  // CHORALE_CLIENT_CPP_KNOWN_VALUES_H_

@@ -1,0 +1,232 @@
+"""Calls of Predict and LogDensity, in requests of limited size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from chorale_client._calls import Call, Job
+from chorale_client._columns import Floats, Integers
+from chorale_client._data_warnings import merge_warnings, read_warnings, tell
+from chorale_client._errors import DataLossError, InvalidArgumentError
+from chorale_client._inputs import known_values, query_rows, query_values
+from chorale_client._known_values import KnownValues
+from chorale_client._log_densities import LogDensities
+from chorale_client._models_and_contexts import Description, Source
+from chorale_client._predictions import Mixtures, Predictions
+from chorale_client._requests import (
+    MAX_PREDICT_BYTES,
+    LogDensityOptions,
+    PredictOptions,
+    beyond_buffer,
+    check_rows,
+    check_size,
+    cut_texts,
+    encode_table,
+    local_row_count,
+    max_predict_rows,
+    probabilities,
+    seed_number,
+    snapping,
+    split_rows,
+    whole_number,
+)
+from chorale_client._tables import Data, Table
+from chorale_client._v1 import chorale_pb2 as pb
+
+_MAX_DENSITY_BYTES = 2 << 20  # the values of a call, and its terms and cdfs
+
+
+def predict(
+    context: Description[Any], rows: Data, given: Any, options: PredictOptions
+) -> Job[Predictions]:
+    """Predicts rows, in calls of limited size; later calls expect the source of the first."""
+    table = query_rows(context, rows)
+    known = known_values(context, rows, table, given)
+    if known.separate:
+        raise InvalidArgumentError(
+            f"given: the shape is {np.shape(given)}, must be ({table.row_count},)", fields=["given"]
+        )
+    check_rows(table)
+    source, target = context.source, context.target
+    wanted = probabilities(options.quantiles)
+    cut = cut_texts(table)
+    local = local_row_count(options.local_rows)
+    answers: list[pb.PredictResponse] = []
+    for piece in _pieces(cut, known, local):
+        request = pb.PredictRequest(
+            context=f"contexts/{context.name}",
+            rows=encode_table(cut.take(piece)),
+            quantiles=wanted,
+            include_mixtures=options.mixtures,
+            snapping=snapping(options.snap),
+            local_row_count=local,
+            expected_source=source.message(),
+            known=known.message(piece),
+            beyond_buffer=beyond_buffer(options.wrap),
+        )
+        check_size(request.ByteSize())
+        answer: pb.PredictResponse = yield Call(
+            "Predict", context.name, request, rows=piece.tolist()
+        )
+        known.check_response(answer.known_log_densities, 1)
+        source = Source.of(answer.source)
+        predicted = len(piece) - len(known)
+        _check_count("means", answer.means, predicted)
+        _check_count("standard deviations", answer.stds, predicted)
+        _check_count("quantiles", answer.quantiles, predicted * len(wanted))
+        answers.append(answer)
+    predictions = Predictions(
+        means=_joined(answer.means for answer in answers),
+        stds=_joined(answer.stds for answer in answers),
+        quantiles=_joined(answer.quantiles for answer in answers).reshape(
+            len(known.others), len(wanted)
+        ),
+        probabilities=np.array(wanted),
+        mixtures=_mixtures([answer.mixtures for answer in answers]) if options.mixtures else None,
+        labels=table.labels.take(known.others) if len(known) else table.labels,
+        target=target,
+        source=source,
+        warnings=(
+            *table.warnings,
+            *merge_warnings(read_warnings(answer.warnings) for answer in answers),
+        ),
+        known_log_density=known.log_density(answer.known_log_densities for answer in answers),
+    )
+    tell(predictions.warnings)
+    return predictions
+
+
+def _pieces(table: Table, known: KnownValues, local_rows: int) -> Iterator[Integers]:
+    """Yields the rows of each request: the known rows and some of the others, ascending."""
+    known_bytes = encode_table(table.take(known.rows)).ByteSize() if len(known) else 0
+    max_bytes = max(MAX_PREDICT_BYTES - known_bytes, MAX_PREDICT_BYTES // 4)
+    others = table.take(known.others)
+    for start, end in split_rows(others, max_bytes, max_predict_rows(local_rows, len(known))):
+        yield np.sort(np.concatenate([known.rows, known.others[start:end]]))
+
+
+def log_density(
+    context: Description[Any],
+    rows: Data,
+    values: npt.ArrayLike | None,
+    given: Any,
+    options: LogDensityOptions,
+) -> Job[LogDensities]:
+    """Returns log-densities of vectors of values, in calls of limited size."""
+    orders, seed, terms, cdfs, wrap, local_rows = options
+    table = query_rows(context, rows)
+    if values is None and given is None:  # the target column has the values of all rows
+        known = KnownValues.none(table.row_count)
+    else:
+        known = known_values(context, rows, table, given)
+    vectors = _vectors(query_values(context, rows, table, values, known), known)
+    known.check_count("vectors", len(vectors))
+    check_rows(table)
+    source, target = context.source, context.target
+    orders = whole_number("orders", orders, 0)
+    for name, wanted in (("terms", terms), ("cdfs", cdfs)):
+        if wanted and orders:
+            raise InvalidArgumentError(
+                f"{name}: not available with random orders: omit {name} or orders", fields=[name]
+            )
+    encoded = encode_table(cut_texts(table))
+    numbers_per_value = max(1, terms + cdfs)
+    at_once = max(1, _MAX_DENSITY_BYTES // (8 * table.row_count * numbers_per_value))
+    number = seed_number(seed)
+    answers: list[pb.LogDensityResponse] = []
+    for start in range(0, len(vectors), at_once):
+        piece = slice(start, start + at_once)
+        sent = vectors[piece]
+        request = pb.LogDensityRequest(
+            context=f"contexts/{context.name}",
+            rows=encoded,
+            values=sent.ravel(),
+            random_order_count=orders,
+            seed=number,
+            include_terms=terms,
+            include_cdfs=cdfs,
+            beyond_buffer=beyond_buffer(wrap),
+            local_row_count=local_row_count(local_rows),
+            expected_source=source.message(),
+            known=known.message(vectors=piece),
+        )
+        check_size(request.ByteSize())
+        answer: pb.LogDensityResponse = yield Call("LogDensity", context.name, request)
+        known.check_response(answer.known_log_densities, len(sent))
+        source = Source.of(answer.source)
+        number = answer.seed
+        _check_count("log-densities", answer.log_densities, len(sent))
+        errors = len(sent) if orders > 1 else 0
+        _check_count("standard errors", answer.standard_errors, errors)
+        _check_count("terms", answer.terms, sent.size if terms else 0)
+        _check_count("cumulative probabilities", answer.cdfs, sent.size if cdfs else 0)
+        answers.append(answer)
+    densities = LogDensities(
+        joint=_joined(answer.log_densities for answer in answers),
+        standard_errors=(
+            _joined(answer.standard_errors for answer in answers) if orders > 1 else None
+        ),
+        terms=_joined(a.terms for a in answers).reshape(vectors.shape) if terms else None,
+        cdfs=_joined(a.cdfs for a in answers).reshape(vectors.shape) if cdfs else None,
+        seed=number if orders else None,
+        labels=table.labels.take(known.others) if len(known) else table.labels,
+        target=target,
+        source=source,
+        warnings=(*table.warnings, *read_warnings(answers[0].warnings)),
+        known_log_density=known.log_density(answer.known_log_densities for answer in answers),
+    )
+    tell(densities.warnings)
+    return densities
+
+
+def _vectors(values: npt.ArrayLike, known: KnownValues) -> Floats:
+    """Returns the values of the rows that are not known, as [vectors, rows].
+
+    Args:
+        values: [rows] or [vectors, rows]: of these rows, or of all rows.
+        known: The known values.
+    """
+    try:
+        vectors = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"values: {error}", fields=["values"]) from None
+    count = len(known.others)
+    if len(known) and vectors.ndim == 2 and vectors.shape[1] == len(known) + count:
+        vectors = vectors[:, known.others]
+    if vectors.ndim != 2 or vectors.shape[1] != count or not len(vectors):
+        raise InvalidArgumentError(
+            f"values: the shape is {np.shape(values)}, must be ({count},) or (vectors, {count}): a "
+            f"value for each row{' that is not known' if len(known) else ''}",
+            fields=["values"],
+        )
+    bad = ~np.isfinite(vectors)
+    if bad.any():
+        vector, column = np.argwhere(bad)[0].tolist()
+        raise InvalidArgumentError(
+            f"values: {vectors[vector, column]} in vector {vector} at row {known.others[column]}, "
+            "all must be finite",
+            fields=["values"],
+        )
+    return vectors
+
+
+def _mixtures(messages: Sequence[pb.Mixtures]) -> Mixtures:
+    shape = (-1, messages[0].component_count)
+    return Mixtures(
+        _joined(message.means for message in messages).reshape(shape),
+        _joined(message.stds for message in messages).reshape(shape),
+        _joined(message.weights for message in messages).reshape(shape),
+    )
+
+
+def _joined(parts: Iterable[Sequence[float]]) -> Floats:
+    return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+
+
+def _check_count(what: str, numbers: Sequence[float], expected: int) -> None:
+    if len(numbers) != expected:
+        raise DataLossError(f"the server sent {len(numbers)} {what} instead of {expected}")
