@@ -1,16 +1,44 @@
 #include "client/cli/command_line.h"
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "base/normal_text.h"
 #include "base/status_macros.h"
+#include "client/cli/given.h"
+#include "client/cpp/csv_columns.h"
 #include "client/cpp/status_from_grpc.h"
 
 namespace chorale::client {
+namespace {
+
+// Parses the index in a field "PREFIX[INDEX]", in which the prefix ends with `name`.
+std::optional<int64_t> IndexIn(absl::string_view field, absl::string_view name) {
+  const std::string before = absl::StrCat(name, "[");
+  const size_t at = field.rfind(before);
+  int64_t index = 0;
+  if (at == absl::string_view::npos) return std::nullopt;
+  field.remove_prefix(at + before.size());
+  if (!absl::ConsumeSuffix(&field, "]") || !absl::SimpleAtoi(field, &index)) return std::nullopt;
+  return index < 0 ? std::nullopt : std::optional<int64_t>(index);
+}
+
+// Returns the place of a known value that a field of the request names; empty if it names none.
+std::string KnownPlace(absl::string_view field, const Rows& rows, const v1::KnownValues& known) {
+  if (known.rows().empty() || !absl::StartsWith(field, "known.")) return "";
+  std::optional<int64_t> index = IndexIn(field, "known.values");
+  if (!index.has_value()) index = IndexIn(field, "known.rows");
+  if (!index.has_value()) return "--given";
+  return CellPlace(rows.csv, known.rows(static_cast<int>(*index % known.rows_size())),
+                   rows.csv.Find(rows.context.target_column()));
+}
+
+}  // namespace
 
 void AddRowsOptions(CLI::App* command, RowsOptions* options, const std::string& rows) {
   command->add_option("NAME", options->context, "Name of the context")->required();
@@ -147,27 +175,32 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
   for (const std::string& note : rows->notes) {
     environment->Note(absl::StrCat(options.file, ": ", note));
   }
+  Rows loaded{std::move(csv), std::move(context), std::move(rows->features)};
   if (target == TargetColumn::kUsed) {
-    std::erase(rows->dropped, NormalText(context.target_column()));
+    std::erase(rows->dropped, NormalText(loaded.context.target_column()));
+  } else {
+    RETURN_IF_ERROR(CheckUnmixed(options, loaded));
   }
   if (!rows->dropped.empty()) {
     environment->Note(absl::StrCat(options.file, ": ignored columns, which are not features of '",
                                    options.context, "': ", absl::StrJoin(rows->dropped, ", ")));
   }
-  return Rows{std::move(csv), std::move(context), std::move(rows->features)};
+  return loaded;
 }
 
 absl::Status WithLine(const absl::Status& error, const std::string& file, const Rows& rows,
-                      absl::Span<const int64_t> numbers) {
-  constexpr absl::string_view kCell = ".strings.values[";
+                      const v1::KnownValues& known, absl::Span<const int64_t> numbers) {
   for (const std::string& field : RefusedFields(error)) {
-    absl::string_view index = field;
-    const size_t cell = index.rfind(kCell);
-    int64_t row = 0;
-    if (cell == absl::string_view::npos) continue;
-    index.remove_prefix(cell + kCell.size());
-    if (!absl::ConsumeSuffix(&index, "]") || !absl::SimpleAtoi(index, &row)) continue;
-    if (row >= 0 && row < static_cast<int64_t>(numbers.size())) row = numbers[row];
+    const std::string place = KnownPlace(field, rows, known);
+    if (!place.empty()) {
+      return absl::Status(
+          error.code(),
+          absl::StrCat(file, ": ", place, ": ",
+                       absl::StrReplaceAll(error.message(), {{absl::StrCat(field, ": "), ""}})));
+    }
+    const std::optional<int64_t> cell = IndexIn(field, ".strings.values");
+    if (!cell.has_value()) continue;
+    const int64_t row = *cell < static_cast<int64_t>(numbers.size()) ? numbers[*cell] : *cell;
     if (row < 0 || row >= rows.csv.row_count()) continue;
     return absl::Status(error.code(),
                         absl::StrCat(file, ": line ", rows.csv.Line(row), ": ", error.message()));

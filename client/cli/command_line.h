@@ -90,15 +90,16 @@ struct Rows {
 
 // Reads the file, gets the context and converts the rows to the context's columns. Writes warnings
 // about ignored columns of the file and about cells that are read as missing. With kUsed, the
-// target column does not count as ignored.
+// target column does not count as ignored; with kUnused, CheckUnmixed (given.h) applies to it.
 enum class TargetColumn { kUnused, kUsed };
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                               Environment* environment);
 
-// Returns an error of a call about the rows. If the server rejected a cell, the message begins with
-// the cell's line in `file`. `numbers` has the rows of the rejected request; empty: all rows.
+// Returns an error of a call about the rows. If the server rejected a cell or a known value, the
+// message begins with its line in `file`. `known` has the known values of all rows, in the order of
+// the request. `numbers` has the rows of the rejected request; empty: all rows.
 absl::Status WithLine(const absl::Status& error, const std::string& file, const Rows& rows,
-                      absl::Span<const int64_t> numbers = {});
+                      const v1::KnownValues& known = {}, absl::Span<const int64_t> numbers = {});
 
 // Returns the source to expect: the context to whose columns the rows were converted.
 v1::Source SourceOf(const v1::Context& context);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cli/rows_file.h"
@@ -38,30 +39,49 @@ bool SomeAreKnown(const std::vector<double>& values) {
   return known > 0 && known < static_cast<int64_t>(values.size());
 }
 
-absl::StatusOr<v1::KnownValues> KnownValuesOf(const RowsOptions& options, const Rows& rows,
-                                              bool given) {
+absl::Status CheckUnmixed(const RowsOptions& options, const Rows& rows) {
+  const CsvTable& csv = rows.csv;
   const std::string& target = rows.context.target_column();
-  absl::StatusOr<std::vector<double>> values = TargetValues(options, rows);
-  v1::KnownValues known;
-  if (!given) {
+  const int64_t column = csv.Find(target);
+  if (column < 0) return absl::OkStatus();
+  const MissingMarks missing = MarksOf(options.missing);
+  const bool valid = TargetValues(options, rows).ok();
+  int64_t known = 0;
+  for (int64_t row = 0; row < csv.row_count(); ++row) {
+    const absl::string_view cell = csv.Cell(row, column);
+    if (missing.Matches(cell)) continue;
+    double number = 0.0;  // may be infinite
     // A column with other cells than numbers does not contain values of the target.
-    if (!values.ok() || !SomeAreKnown(*values)) return known;
-    return absl::InvalidArgumentError(absl::StrCat(
-        options.file, ": the target column '", target, "' has values in ", CountKnown(*values),
-        " of ", values->size(),
-        " rows: use --given to make results conditional on them, or remove the column to ignore "
-        "them"));
+    if (!valid && !absl::SimpleAtod(cell, &number)) return absl::OkStatus();
+    ++known;
   }
-  RETURN_IF_ERROR(values.status());
-  if (CountKnown(*values) == rows.csv.row_count()) {
+  if (known == 0 || known == csv.row_count()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      options.file, ": the target column '", target, "' has values in ", known, " of ",
+      csv.row_count(),
+      " rows: use --given to make results conditional on them, or remove the column to ignore "
+      "them"));
+}
+
+absl::StatusOr<v1::KnownValues> KnownValuesOf(const RowsOptions& options, const Rows& rows,
+                                              const Environment& environment) {
+  ASSIGN_OR_RETURN(const std::vector<double> values, TargetValues(options, rows));
+  const int64_t count = CountKnown(values);
+  if (count == rows.csv.row_count()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(options.file, ": --given: the target column '", target,
+        absl::StrCat(options.file, ": --given: the target column '", rows.context.target_column(),
                      "' has a value in every row, but at least one cell must be missing"));
   }
-  for (size_t row = 0; row < values->size(); ++row) {
-    if (std::isnan((*values)[row])) continue;
+  if (count == 0) {
+    environment.Note(absl::StrCat(options.file, ": --given: no values of '",
+                                  rows.context.target_column(),
+                                  "' are known; the results are unconditional"));
+  }
+  v1::KnownValues known;
+  for (size_t row = 0; row < values.size(); ++row) {
+    if (std::isnan(values[row])) continue;
     known.add_rows(static_cast<int32_t>(row));
-    known.add_values((*values)[row]);
+    known.add_values(values[row]);
   }
   return known;
 }
@@ -69,8 +89,10 @@ absl::StatusOr<v1::KnownValues> KnownValuesOf(const RowsOptions& options, const 
 void NoteKnown(const v1::KnownValues& known, const std::vector<double>& log_densities,
                const Environment& environment) {
   if (log_densities.empty()) return;
-  environment.Note(absl::StrCat("log-density of the ", known.rows_size(),
-                                " known values: ", log_densities.front()));
+  const int count = known.rows_size();
+  environment.Note(absl::StrCat("log-density of the ",
+                                count == 1 ? "known value" : absl::StrCat(count, " known values"),
+                                ": ", log_densities.front()));
 }
 
 }  // namespace chorale::client

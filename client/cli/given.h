@@ -20,10 +20,14 @@ void AddGivenFlag(CLI::App* command, bool* given, const std::string& effect);
 // InvalidArgument if there is no such column, or if a cell is not a number.
 absl::StatusOr<std::vector<double>> TargetValues(const RowsOptions& options, const Rows& rows);
 
-// Returns the values in the target column with --given, and otherwise none. InvalidArgument if
-// --given is set, and all cells have a value; or if it is not set, and only some of the cells do.
+// Returns the values in the target column, for --given. Writes a note if there are none.
+// InvalidArgument if there is no such column, if a cell is not a number, or if all have a value.
 absl::StatusOr<v1::KnownValues> KnownValuesOf(const RowsOptions& options, const Rows& rows,
-                                              bool given);
+                                              const Environment& environment);
+
+// For commands without --given: InvalidArgument if some cells of the target column, but not all,
+// have a value. Ignores a column with other cells than numbers.
+absl::Status CheckUnmixed(const RowsOptions& options, const Rows& rows);
 
 // Whether some values are known, but not all. `values` [T] has NaN for the others.
 bool SomeAreKnown(const std::vector<double>& values);

@@ -43,7 +43,9 @@ absl::Status AddVector(const CsvTable& csv, const std::string& file, const std::
       return absl::InvalidArgumentError(
           absl::StrCat(file, ": line ", csv.Line(row), ", column '", name,
                        "': the value is missing, but a log-density requires a value in every row",
-                       arguments.given ? " without a known value" : ""));
+                       arguments.given ? " without a known value"
+                                       : "; if the other values are known, use --given with "
+                                         "--values or --values-file"));
     }
     vectors->values.push_back((*values)[row]);
   }
@@ -133,15 +135,17 @@ void WriteValues(const LogDensities& densities, const Vectors& vectors, Format f
 absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* environment) {
   ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, TargetColumn::kUsed, environment));
   LogDensityOptions options = ToOptions(arguments);
-  if (arguments.given || !arguments.columns.empty() || !arguments.values_file.empty()) {
-    ASSIGN_OR_RETURN(options.known, KnownValuesOf(arguments.rows, rows, arguments.given));
+  if (arguments.given) {
+    ASSIGN_OR_RETURN(options.known, KnownValuesOf(arguments.rows, rows, *environment));
+  } else if (!arguments.columns.empty() || !arguments.values_file.empty()) {
+    RETURN_IF_ERROR(CheckUnmixed(arguments.rows, rows));
   }
   ASSIGN_OR_RETURN(Vectors vectors, LoadVectors(rows, options.known, arguments));
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   options.expected_source = SourceOf(rows.context);
   const absl::StatusOr<LogDensities> densities = client->LogDensity(
       arguments.rows.context, rows.features, vectors.values, options, environment->call());
-  RETURN_IF_ERROR(WithLine(densities.status(), arguments.rows.file, rows));
+  RETURN_IF_ERROR(WithLine(densities.status(), arguments.rows.file, rows, options.known));
   NoteWarnings(densities->warnings, *environment);
   NoteKnown(options.known, densities->known_log_densities, *environment);
   if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities->seed));

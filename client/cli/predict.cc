@@ -76,7 +76,10 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
   RETURN_IF_ERROR(CheckQuantiles(arguments.quantiles));
   const TargetColumn target = arguments.given ? TargetColumn::kUsed : TargetColumn::kUnused;
   ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, target, environment));
-  ASSIGN_OR_RETURN(v1::KnownValues known, KnownValuesOf(arguments.rows, rows, arguments.given));
+  v1::KnownValues known;
+  if (arguments.given) {
+    ASSIGN_OR_RETURN(known, KnownValuesOf(arguments.rows, rows, *environment));
+  }
   const std::vector<int64_t> others = OtherRows(known, rows.features.row_count());
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   Progress progress("rows predicted", static_cast<int64_t>(others.size()), environment->progress());
@@ -97,7 +100,7 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
       client->Predict(arguments.rows.context, rows.features, options, environment->call());
   std::vector<int64_t> asked(known.rows().begin(), known.rows().end());  // by the last request
   asked.insert(asked.end(), others.begin() + predicted, others.end());
-  RETURN_IF_ERROR(WithLine(predictions.status(), arguments.rows.file, rows, asked));
+  RETURN_IF_ERROR(WithLine(predictions.status(), arguments.rows.file, rows, known, asked));
   NoteWarnings(predictions->warnings, *environment);
   NoteKnown(known, predictions->known_log_densities, *environment);
   const Format format = environment->format(Environment::Readers::kPrograms);

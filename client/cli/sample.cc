@@ -42,22 +42,19 @@ SampleOptions ToOptions(const SampleArguments& arguments) {
   return options;
 }
 
-// The values with which a summary compares the samples: those of the target column of the file.
-// Empty if it has no such column, or with --given.
-absl::StatusOr<std::vector<double>> ObservedValues(const Rows& rows,
-                                                   const SampleArguments& arguments,
-                                                   const Environment& environment) {
+// The values of the target column of the file [T], for a summary: those with which it compares the
+// samples or, with --given, the known values. Empty if the file has no such column.
+absl::StatusOr<std::vector<double>> ActualValues(const Rows& rows, const SampleArguments& arguments,
+                                                 const Environment& environment) {
   const std::string& target = rows.context.target_column();
-  if (!arguments.summary || arguments.given || rows.csv.Find(target) < 0) {
-    return std::vector<double>();
-  }
-  ASSIGN_OR_RETURN(std::vector<double> observed, TargetValues(arguments.rows, rows));
-  if (SomeAreKnown(observed)) {
+  if (!arguments.summary || rows.csv.Find(target) < 0) return std::vector<double>();
+  ASSIGN_OR_RETURN(std::vector<double> actual, TargetValues(arguments.rows, rows));
+  if (!arguments.given && SomeAreKnown(actual)) {
     environment.Note(
         absl::StrCat(arguments.rows.file, ": the samples are compared with the values of '", target,
                      "', which some rows do not have; with --given, they are conditional on them"));
   }
-  return observed;
+  return actual;
 }
 
 std::string Text(const google::protobuf::Duration& duration) {
@@ -102,17 +99,17 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   const TargetColumn target =
       arguments.summary || arguments.given ? TargetColumn::kUsed : TargetColumn::kUnused;
   ASSIGN_OR_RETURN(Rows rows, LoadRows(arguments.rows, target, environment));
-  ASSIGN_OR_RETURN(std::vector<double> observed, ObservedValues(rows, arguments, *environment));
+  ASSIGN_OR_RETURN(std::vector<double> actual, ActualValues(rows, arguments, *environment));
   SampleOptions options = ToOptions(arguments);
-  if (arguments.given || !arguments.summary) {
-    ASSIGN_OR_RETURN(options.known, KnownValuesOf(arguments.rows, rows, arguments.given));
+  if (arguments.given) {
+    ASSIGN_OR_RETURN(options.known, KnownValuesOf(arguments.rows, rows, *environment));
   }
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   options.expected_source = SourceOf(rows.context);
   if (arguments.validate_only) {
     const absl::StatusOr<v1::SampleSummary> summary =
         client->ValidateSample(arguments.rows.context, rows.features, options, environment->call());
-    RETURN_IF_ERROR(WithLine(summary.status(), arguments.rows.file, rows));
+    RETURN_IF_ERROR(WithLine(summary.status(), arguments.rows.file, rows, options.known));
     NoteWarnings(summary->warnings(), *environment);
     return WriteEstimate(summary->estimate(), *environment);
   }
@@ -129,15 +126,17 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   if (!samples.ok() && drawn.has_value() && !arguments.summary) {
     WriteDrawn(*drawn, title, *environment);
   }
-  RETURN_IF_ERROR(WithLine(samples.status(), arguments.rows.file, rows));
+  RETURN_IF_ERROR(WithLine(samples.status(), arguments.rows.file, rows, options.known));
   NoteSummary(samples->summary, *environment);
   const auto& log_densities = samples->summary.known_log_densities();
   NoteKnown(options.known, {log_densities.begin(), log_densities.end()}, *environment);
   NoteWarnings(samples->summary.warnings(), *environment);
   if (arguments.summary) {
     const Format format = environment->format(Environment::Readers::kPeople);
-    return environment->Write(
-        [&](std::ostream& out) { WriteSampleSummary(*samples, observed, title, format, &out); });
+    const Comparison comparison = arguments.given ? Comparison::kOmit : Comparison::kInclude;
+    return environment->Write([&](std::ostream& out) {
+      WriteSampleSummary(*samples, actual, comparison, title, format, &out);
+    });
   }
   const Format format = environment->format(Environment::Readers::kPrograms);
   return environment->Write(
@@ -180,7 +179,9 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
   command->add_flag(
       "--summary", arguments->summary,
       "Write a summary instead of the samples: statistics of each row, and joint statistics. If "
-      "ROWS has the target column, compare the samples with its values, unless --given is set");
+      "ROWS has the target column, the column 'actual' has its values, and the samples are "
+      "compared "
+      "with them unless --given is set");
   command->add_flag("--validate-only", arguments->validate_only,
                     "Validate the call without drawing samples, and write the device memory and "
                     "the estimated time that it needs");

@@ -55,43 +55,44 @@ std::vector<Cell> StepsByRow(const Samples& samples) {
   return steps;
 }
 
-std::vector<Cell> SummaryCells(std::string quantity, const DrawSummary& draws, double known) {
+std::vector<Cell> SummaryCells(std::string quantity, const DrawSummary& draws, double actual) {
   return {std::move(quantity), draws.mean, draws.sd,
           draws.q05,           draws.q25,  draws.q50,
-          draws.q75,           draws.q95,  std::isnan(known) ? Cell() : Cell(known)};
+          draws.q75,           draws.q95,  std::isnan(actual) ? Cell() : Cell(actual)};
 }
 
-// The joint quantities of the observed values; NaN unless all rows have one.
-struct KnownJoint {
+// The joint quantities of the actual values; NaN unless all rows have one.
+struct ActualJoint {
   double sum = std::numeric_limits<double>::quiet_NaN();
   double mean = sum;
   double max = sum;
   double min = sum;
 };
 
-KnownJoint JoinKnown(absl::Span<const double> known) {
-  KnownJoint joint;
-  if (known.empty() ||
-      std::any_of(known.begin(), known.end(), [](double y) { return std::isnan(y); })) {
+ActualJoint JoinActual(absl::Span<const double> actual) {
+  ActualJoint joint;
+  if (actual.empty() ||
+      std::any_of(actual.begin(), actual.end(), [](double y) { return std::isnan(y); })) {
     return joint;
   }
   joint.sum = 0.0;
-  for (const double y : known) joint.sum += y;
-  joint.mean = joint.sum / static_cast<double>(known.size());
-  joint.max = *std::max_element(known.begin(), known.end());
-  joint.min = *std::min_element(known.begin(), known.end());
+  for (const double y : actual) joint.sum += y;
+  joint.mean = joint.sum / static_cast<double>(actual.size());
+  joint.max = *std::max_element(actual.begin(), actual.end());
+  joint.min = *std::min_element(actual.begin(), actual.end());
   return joint;
 }
 
-void WriteRows(const SampleStatistics& statistics, absl::Span<const double> known, Format format,
+void WriteRows(const SampleStatistics& statistics, absl::Span<const double> actual, Format format,
                std::ostream* out) {
   ReportWriter report(
-      {"quantity", "mean", "sd", "q0.05", "q0.25", "q0.5", "q0.75", "q0.95", "known"}, format, out);
+      {"quantity", "mean", "sd", "q0.05", "q0.25", "q0.5", "q0.75", "q0.95", "actual"}, format,
+      out);
   for (size_t t = 0; t < statistics.rows.size(); ++t) {
-    const double value = known.empty() ? std::nan("") : known[t];
+    const double value = actual.empty() ? std::nan("") : actual[t];
     report.Add(SummaryCells(absl::StrCat("row ", t), statistics.rows[t], value));
   }
-  const KnownJoint joint = JoinKnown(known);
+  const ActualJoint joint = JoinActual(actual);
   report.Add(SummaryCells("sum", statistics.sum, joint.sum));
   report.Add(SummaryCells("mean", statistics.mean, joint.mean));
   report.Add(SummaryCells("max", statistics.max, joint.max));
@@ -195,10 +196,12 @@ void WriteSamples(const Samples& samples, const SampleTitle& title, Format forma
   report.Finish();
 }
 
-void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
-                        const SampleTitle& title, Format format, std::ostream* out) {
+void WriteSampleSummary(const Samples& samples, absl::Span<const double> actual,
+                        Comparison comparison, const SampleTitle& title, Format format,
+                        std::ostream* out) {
   const SampleStatistics statistics = Summarize(samples);
-  const Coverage coverage = CountCovered(samples, statistics, known);
+  Coverage coverage;
+  if (comparison == Comparison::kInclude) coverage = CountCovered(samples, statistics, actual);
   if (format == Format::kJson) {
     ordered_json object = {{"context", title.context},
                            {"target", title.target},
@@ -213,7 +216,7 @@ void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
         "%s of %d query rows in %d joint sample paths (context %s, seed %d)\n\n", title.target,
         samples.row_count, samples.path_count, title.context, samples.summary.seed());
   }
-  WriteRows(statistics, known, format, out);
+  WriteRows(statistics, actual, format, out);
   if (format != Format::kTable) return;
   // A single path has no standard deviation.
   if (samples.row_count > 1 && samples.path_count > 1) WriteJointWords(statistics, out);

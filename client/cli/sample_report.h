@@ -22,10 +22,15 @@ struct SampleTitle {
 void WriteSamples(const Samples& samples, const SampleTitle& title, Format format,
                   std::ostream* out);
 
-// Prints a line for each query row and each joint quantity and, with kTable, sentences. `known` [T]
-// has the observed values, with NaN for unknown values, or is empty.
-void WriteSampleSummary(const Samples& samples, absl::Span<const double> known,
-                        const SampleTitle& title, Format format, std::ostream* out);
+// Whether a summary compares the samples with the actual values, which are then observed values.
+// Otherwise they are the known values on which the samples are conditional.
+enum class Comparison { kOmit, kInclude };
+
+// Prints a line for each query row and each joint quantity and, with kTable, sentences. `actual`
+// [T] has the values of the target, with NaN for missing values, or is empty.
+void WriteSampleSummary(const Samples& samples, absl::Span<const double> actual,
+                        Comparison comparison, const SampleTitle& title, Format format,
+                        std::ostream* out);
 
 }  // namespace chorale::client
 

@@ -147,8 +147,8 @@ struct PredictOptions {
   // With N known values, each request has their rows, in the order of `known`, and then some of the
   // others.
   v1::KnownValues known = {};
-  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;  // for N >= buffer_size
-  // Not 0: each request has at most 1/32 as many rows.
+  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;  // of N + 1 positions
+  // Not 0: more than N. Each request predicts at most 1/32 as many rows.
   int64_t local_rows = 0;
   v1::Source expected_source = {};
   // Called with the number of rows predicted so far; may be empty.

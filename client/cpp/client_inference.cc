@@ -26,6 +26,15 @@ absl::Status CheckRows(const DataFrame& rows) {
   return absl::InvalidArgumentError("rows: the table has no rows");
 }
 
+// InvalidArgument if the known rows of a request of Predict leave none of its local rows.
+absl::Status CheckLocalRows(const PredictOptions& options) {
+  const int64_t known = options.known.rows_size();
+  if (options.local_rows <= 0 || options.local_rows > known) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "local_rows: ", options.local_rows, ", must be more than the number of known values, ", known,
+      ": increase local_rows, or use fewer known values"));
+}
+
 // DataLoss if a response has an unexpected number of values.
 absl::Status CheckSize(absl::string_view what, int64_t size, int64_t expected) {
   if (size == expected) return absl::OkStatus();
@@ -123,7 +132,7 @@ v1::SampleRequest ToProto(const std::string& id, const DataFrame& rows,
   request.set_snapping(ToProto(options.snapping));
   request.set_local_row_count(options.local_rows);
   *request.mutable_expected_source() = options.expected_source;
-  if (!options.known.rows().empty()) *request.mutable_known() = options.known;
+  if (options.known.ByteSizeLong() > 0) *request.mutable_known() = options.known;
   return request;
 }
 
@@ -182,7 +191,8 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
                                             const PredictOptions& options,
                                             const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
-  RETURN_IF_ERROR(CheckKnownValues(options.known, rows.row_count(), 1));
+  RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
+  RETURN_IF_ERROR(CheckLocalRows(options));
   Predictions predictions;
   WarningMerger warnings;
   const PredictPieces pieces(rows, options.known, options.local_rows);
@@ -220,7 +230,7 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id, co
                                                        BlockHandler on_block,
                                                        const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
-  RETURN_IF_ERROR(CheckKnownValues(options.known, rows.row_count(), options.path_count));
+  RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
   const v1::SampleRequest request = ToProto(id, rows, options);
   RETURN_IF_ERROR(CheckMessageSize(request));
   v1::SampleSummary summary;
@@ -274,7 +284,7 @@ absl::StatusOr<v1::SampleSummary> Client::ValidateSample(const std::string& id,
                                                          const SampleOptions& options,
                                                          const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
-  RETURN_IF_ERROR(CheckKnownValues(options.known, rows.row_count(), options.path_count));
+  RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
   v1::SampleRequest request = ToProto(id, rows, options);
   request.set_validate_only(true);
   RETURN_IF_ERROR(CheckMessageSize(request));
@@ -296,15 +306,15 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
                                                 const LogDensityOptions& options,
                                                 const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
+  RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
   const int64_t width = rows.row_count() - options.known.rows_size();
   const auto size = static_cast<int64_t>(values.size());
-  if (width > 0 && (size == 0 || size % width != 0)) {
+  if (size == 0 || size % width != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("values: ", size, " values, must be a positive multiple of the ", width,
                      " rows", options.known.rows().empty() ? "" : " whose values are not known"));
   }
-  const int64_t vectors = width > 0 ? size / width : 0;
-  RETURN_IF_ERROR(CheckKnownValues(options.known, rows.row_count(), vectors));
+  const int64_t vectors = size / width;
   const bool with_terms = options.terms == LogDensityOptions::Terms::kInclude;
   const bool with_cdfs = options.cdfs == LogDensityOptions::Cdfs::kInclude;
   v1::LogDensityRequest request;
@@ -318,7 +328,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   request.set_beyond_buffer(ToProto(options.beyond_buffer));
   request.set_local_row_count(options.local_rows);
   *request.mutable_expected_source() = options.expected_source;
-  if (!options.known.rows().empty()) *request.mutable_known() = options.known;
+  if (options.known.ByteSizeLong() > 0) *request.mutable_known() = options.known;
   v1::LogDensityResponse response;
   absl::Status status = Run(call, [&](const Deadline& deadline) {
     return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncLogDensity, request, id,

@@ -1,13 +1,10 @@
 #include "client/cpp/known_values.h"
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 
 namespace chorale::client {
 
-absl::Status CheckKnownValues(const v1::KnownValues& known, int64_t row_count,
-                              int64_t vector_count) {
+absl::Status CheckKnownRows(const v1::KnownValues& known, int64_t row_count) {
   std::vector<bool> seen(row_count, false);
   for (const int32_t row : known.rows()) {
     if (row < 0 || row >= row_count) {
@@ -19,20 +16,9 @@ absl::Status CheckKnownValues(const v1::KnownValues& known, int64_t row_count,
     }
     seen[row] = true;
   }
-  const int64_t rows = known.rows_size();
-  if (rows > 0 && rows == row_count) {
+  if (known.rows_size() > 0 && known.rows_size() == row_count) {
     return absl::InvalidArgumentError(absl::StrCat("known.rows: the values of all ", row_count,
                                                    " rows are known, at least one must be left"));
-  }
-  if (known.values_size() != rows && known.values_size() != rows * vector_count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("known.values: ", known.values_size(), " values, must be ", rows,
-                     vector_count > 1 ? absl::StrCat(" or ", rows * vector_count) : ""));
-  }
-  for (const double value : known.values()) {
-    if (std::isfinite(value)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("known.values: ", value, ", all must be finite"));
   }
   return absl::OkStatus();
 }

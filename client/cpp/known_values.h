@@ -10,12 +10,11 @@
 
 namespace chorale::client {
 
-// InvalidArgument unless `known` is empty, or has distinct rows from [0, row_count), but not all of
-// them, and a finite value for each row, or for each row and each of `vector_count` vectors.
-absl::Status CheckKnownValues(const v1::KnownValues& known, int64_t row_count,
-                              int64_t vector_count);
+// InvalidArgument unless the rows, if there are any, are distinct rows from [0, row_count), but not
+// all of them. The server checks the values.
+absl::Status CheckKnownRows(const v1::KnownValues& known, int64_t row_count);
 
-// Returns the query rows whose values are not known, in ascending order. Requires valid values.
+// Returns the query rows whose values are not known, in ascending order. Requires valid rows.
 std::vector<int64_t> OtherRows(const v1::KnownValues& known, int64_t row_count);
 
 // Checks the log-densities of the known values in a response. Unimplemented if they are missing;

@@ -15,7 +15,8 @@ namespace chorale::client {
 // regardless of each other, so that the split does not affect results. Thread-compatible.
 class PredictPieces {
  public:
-  // `known` must be valid for `rows` (known_values.h). Both must outlive the pieces.
+  // `known` must have valid rows of `rows` (known_values.h), fewer than `local_rows` unless that is
+  // 0. Both must outlive the pieces.
   PredictPieces(const DataFrame& rows, const v1::KnownValues& known, int64_t local_rows);
 
   size_t count() const { return pieces_.size(); }

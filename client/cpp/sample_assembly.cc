@@ -43,6 +43,7 @@ SampleAssembly::SampleAssembly(int64_t path_count, int64_t row_count, RowOrder o
     is_known_[known.rows(i)] = true;
     for (int64_t path = 0; path < path_count; ++path) {
       const int64_t at = of_each_path ? path * known.rows_size() + i : i;
+      if (at >= known.values_size()) break;  // the server rejects this number of values
       samples_.values[path * row_count + known.rows(i)] = known.values(static_cast<int>(at));
     }
   }

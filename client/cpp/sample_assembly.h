@@ -36,7 +36,7 @@ struct Samples {
 // Thread-compatible.
 class SampleAssembly {
  public:
-  // Requires path_count > 0, row_count > 0 and valid known values (known_values.h).
+  // Requires path_count > 0, row_count > 0 and valid known rows (known_values.h).
   SampleAssembly(int64_t path_count, int64_t row_count, RowOrder order, StepDensities densities,
                  const v1::KnownValues& known = {});
 

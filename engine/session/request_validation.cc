@@ -225,8 +225,9 @@ absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& c
     return ValidateBufferBytes({query_rows, 1, query_rows, WorkKind::kPredict}, config, backend);
   }
   RETURN_IF_ERROR(AtMost("known.rows", "values", predicted, known + 1, 1, limits.max_values));
-  RETURN_IF_ERROR(
-      ValidateBuffer("known.rows", "requires paths of", known + 1, request.beyond_buffer, config));
+  RETURN_IF_ERROR(ValidateBuffer("known.rows",
+                                 absl::StrCat("has ", known, " entries, which require paths of"),
+                                 known + 1, request.beyond_buffer, config));
   return ValidateBufferBytes({query_rows, known + 1, predicted, WorkKind::kDensity}, config,
                              backend);
 }

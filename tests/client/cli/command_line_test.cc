@@ -201,7 +201,7 @@ TEST_F(CommandLineTest, SampleSummary) {
   const std::string csv = Good(command).out;
   EXPECT_THAT(Column(csv, "quantity"),
               ElementsAre("row 0", "row 1", "row 2", "sum", "mean", "max", "min"));
-  EXPECT_THAT(Column(csv, "known"), ElementsAre("10", "", "1000", "", "", "", ""));
+  EXPECT_THAT(Column(csv, "actual"), ElementsAre("10", "", "1000", "", "", "", ""));
   std::vector<std::string> json = command;
   json.push_back("--format=json");
   const auto object = nlohmann::json::parse(Good(json).out);

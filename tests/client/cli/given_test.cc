@@ -63,8 +63,11 @@ TEST_F(CommandLineTest, ASummaryHasTheSumWithTheKnownValues) {
                                      "--seed=1", "--summary", "--format=csv"});
   EXPECT_THAT(Column(result.out, "mean"),
               ElementsAre("10", "1015", "1000", "2025", "675", "1015", "10"));
+  EXPECT_THAT(Column(result.out, "actual"), ElementsAre("10", "", "1000", "", "", "", ""));
   // There is nothing to compare with.
-  EXPECT_THAT(Column(result.out, "known"), ElementsAre("", "", "", "", "", "", ""));
+  const ProgramResult table = Good({"sample", "houses", Path("partly.csv"), "--given", "--paths=1",
+                                    "--summary", "--format=table"});
+  EXPECT_THAT(table.out, Not(HasSubstr("Comparison")));
 }
 
 TEST_F(CommandLineTest, AnInterruptedSampleCountsTheValuesDrawn) {
@@ -106,9 +109,18 @@ TEST_F(CommandLineTest, AFileWithSomeValuesMustSayWhatTheyAre) {
   const std::string error =
       "partly.csv: the target column 'price' has values in 2 of 3 rows: use --given";
   ExpectFailure({"predict", "houses", Path("partly.csv")}, 2, error);
+  const ProgramResult result = RunProgram({"predict", "houses", Path("partly.csv")});
+  EXPECT_THAT(result.err, Not(HasSubstr("ignored columns")));
   ExpectFailure({"sample", "houses", Path("partly.csv")}, 2, error);
   ExpectFailure({"sample", "houses", Path("partly.csv"), "--validate-only"}, 2, error);
   ExpectFailure({"log-density", "houses", Path("partly.csv"), "--values=size"}, 2, error);
+  ExpectFailure({"log-density", "houses", Path("partly.csv")}, 2,
+                "a log-density requires a value in every row; if the other values are known, use "
+                "--given with --values or --values-file");
+  Write("inf.csv", "zip,size,price\na1,1,inf\na2,2,\nb77,3,-1e999\n");
+  ExpectFailure({"predict", "houses", Path("inf.csv")}, 2,
+                "inf.csv: the target column 'price' has values in 2 of 3 rows: use --given");
+  ExpectFailure({"predict", "houses", Path("inf.csv"), "--given"}, 2, "line 2, column 'price'");
   // A summary compares the samples with them.
   const ProgramResult summary = Good({"sample", "houses", Path("partly.csv"), "--summary"});
   EXPECT_THAT(summary.err, HasSubstr("partly.csv: the samples are compared with the values"));
@@ -134,7 +146,10 @@ TEST_F(CommandLineTest, FilesWithoutRowsToPredictAreRejected) {
   const ProgramResult none =
       Good({"predict", "houses", Path("none.csv"), "--given", "--missing=-"});
   EXPECT_THAT(Column(none.out, "mean"), ElementsAre("3", "4"));
-  EXPECT_THAT(none.err, Not(HasSubstr("known")));
+  EXPECT_THAT(none.err, HasSubstr("none.csv: --given: no values of 'price' are known; the results "
+                                  "are unconditional"));
+  EXPECT_THAT(none.err, Not(HasSubstr("log-density")));
+  EXPECT_FALSE(server_.service().predict_requests().back().has_known());
 }
 
 TEST_F(CommandLineTest, ErrorsOfRequestsWithKnownValuesNameTheLine) {
@@ -143,6 +158,31 @@ TEST_F(CommandLineTest, ErrorsOfRequestsWithKnownValuesNameTheLine) {
   server_.service().FailNext({grpc::Status::OK, WithBadField(field, field, "is bad")});
   // The request has the rows 0, 2, 1.
   ExpectFailure({"predict", "houses", Path("partly.csv"), "--given"}, 2, "partly.csv: line 3: ");
+  Write("offers.csv", "zip,size,price,offer\na1,1,10,\na2,2,,5\nb77,3,1000,\n");
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"predict"},
+                                             {"sample"},
+                                             {"sample", "--validate-only"},
+                                             {"log-density", "--values=offer"}}) {
+    std::vector<std::string> whole = command;
+    whole.insert(whole.end(), {"houses", Path("offers.csv"), "--given"});
+    const auto expect = [&](const std::string& bad, const std::string& message) {
+      server_.service().FailNext({grpc::Status::OK, WithBadField(bad + ": is bad", bad, "is bad")});
+      ExpectFailure(whole, 2, message);
+    };
+    expect("known.values[1]", "offers.csv: line 4, column 'price': is bad");
+    expect("known.values[2]", "offers.csv: line 2, column 'price': is bad");  // of a second path
+    expect("known.rows[0]", "offers.csv: line 2, column 'price': is bad");
+    expect("known.rows", "offers.csv: --given: is bad");
+    expect("values[1]", "chorale: values[1]: is bad");
+  }
+}
+
+TEST_F(CommandLineTest, ASingleKnownValue) {
+  RegisterHouses();
+  Write("single.csv", "zip,size,price\na1,1,10\na2,2,\n");
+  const ProgramResult result = Good({"predict", "houses", Path("single.csv"), "--given"});
+  EXPECT_THAT(result.err, HasSubstr("log-density of the known value: -10"));
 }
 
 TEST_F(CommandLineTest, AServerThatIgnoresKnownValuesIsTooOld) {

@@ -32,23 +32,17 @@ void ExpectError(const absl::Status& status, absl::StatusCode code, const std::s
   EXPECT_THAT(std::string(status.message()), HasSubstr(what));
 }
 
-TEST(KnownValuesTest, InvalidValuesAreRejected) {
-  EXPECT_TRUE(CheckKnownValues({}, 3, 1).ok());
-  EXPECT_TRUE(CheckKnownValues(Known({2, 0}, {1, 2}), 3, 1).ok());
-  EXPECT_TRUE(CheckKnownValues(Known({2, 0}, {1, 2}), 3, 5).ok());
-  EXPECT_TRUE(CheckKnownValues(Known({1}, {1, 2}), 3, 2).ok());
+TEST(KnownValuesTest, InvalidRowsAreRejected) {
+  EXPECT_TRUE(CheckKnownRows({}, 3).ok());
+  EXPECT_TRUE(CheckKnownRows(Known({2, 0}, {1, 2}), 3).ok());
   const std::vector<std::pair<v1::KnownValues, std::string>> cases = {
       {Known({3}, {1}), "known.rows: 3, must be from 0 to 2"},
       {Known({-1}, {1}), "known.rows: -1"},
       {Known({1, 1}, {1, 2}), "known.rows: 1 is repeated"},
       {Known({0, 1, 2}, {1, 2, 3}), "the values of all 3 rows are known"},
-      {Known({1}, {1, 2, 3}), "known.values: 3 values, must be 1 or 2"},
-      {Known({1}, {}), "known.values: 0 values"},
-      {Known({}, {1}), "known.values: 1 values, must be 0"},
-      {Known({1}, {kNan}), "known.values: nan, all must be finite"},
   };
   for (const auto& [known, what] : cases) {
-    ExpectError(CheckKnownValues(known, 3, 2), absl::StatusCode::kInvalidArgument, what);
+    ExpectError(CheckKnownRows(known, 3), absl::StatusCode::kInvalidArgument, what);
   }
 }
 
@@ -101,6 +95,45 @@ TEST_F(ClientTest, EachRequestOfPredictHasAllKnownValues) {
   ASSERT_TRUE(rest.ok()) << rest.status();
   EXPECT_THAT(rest->means, SizeIs(300));
   EXPECT_EQ(RowCount(service().predict_requests().back().rows()), 1000 + 300 - 256);
+}
+
+TEST_F(ClientTest, KnownRowsAreLocalRows) {
+  Register("t");
+  PredictOptions options{.known = Known({0, 1, 2}, {1, 2, 3})};
+  for (const int64_t local_rows : {1, 3}) {
+    options.local_rows = local_rows;
+    ExpectError(client_->Predict("t", MakeRows(6), options).status(),
+                absl::StatusCode::kInvalidArgument,
+                absl::StrCat("local_rows: ", local_rows,
+                             ", must be more than the number of known values, 3"));
+  }
+  EXPECT_THAT(service().predict_requests(), IsEmpty());
+  options.local_rows = 4;
+  ASSERT_TRUE(client_->Predict("t", MakeRows(6), options).ok());
+  EXPECT_THAT(service().predict_requests(), SizeIs(3));
+  // A request predicts as many rows as the local rows leave, and at least a quarter of 1/32 of
+  // them.
+  std::vector<int32_t> many(1000);
+  for (int32_t row = 0; row < 1000; ++row) many[row] = row;
+  options.known = Known(many, std::vector<double>(many.size(), 0.0));
+  for (const auto& [local_rows, last] : {std::pair<int64_t, int64_t>{1024, 2}, {1006, 4}}) {
+    options.local_rows = local_rows;
+    ASSERT_TRUE(client_->Predict("t", MakeRows(1010), options).ok());
+    EXPECT_EQ(RowCount(service().predict_requests().back().rows()), 1000 + last);
+  }
+}
+
+TEST_F(ClientTest, RequestsHaveAtMostAsManyRowsAsServersAllow) {
+  Register("t");
+  std::vector<int32_t> many(4000);
+  for (int32_t row = 0; row < 4000; ++row) many[row] = row;
+  const auto rest = client_->Predict("t", MakeRows(4192),
+                                     {.known = Known(many, std::vector<double>(many.size(), 0.0))});
+  ASSERT_TRUE(rest.ok()) << rest.status();
+  ASSERT_THAT(service().predict_requests(), SizeIs(2));
+  for (const v1::PredictRequest& request : service().predict_requests()) {
+    EXPECT_EQ(RowCount(request.rows()), 4096);
+  }
 }
 
 TEST_F(ClientTest, SamplesHaveTheKnownValuesInTheirPlaces) {
@@ -159,22 +192,36 @@ TEST_F(ClientTest, DensitiesAreThoseOfTheOtherRows) {
               "values: 3 values, must be a positive multiple of the 2 rows whose values are not");
 }
 
-TEST_F(ClientTest, InvalidKnownValuesAreNotSent) {
+TEST_F(ClientTest, InvalidKnownRowsAreNotSent) {
   Register("t");
   const int before = service().call_count();
   const v1::KnownValues all = Known({0, 1}, {1, 2});
-  const v1::KnownValues three = Known({0}, {1, 2, 3});
   const auto invalid = absl::StatusCode::kInvalidArgument;
   ExpectError(client_->Predict("t", MakeRows(2), {.known = all}).status(), invalid, "all 2 rows");
-  ExpectError(client_->Predict("t", MakeRows(2), {.known = three}).status(), invalid, "must be 1");
-  for (const v1::KnownValues& known : {all, three}) {
-    const SampleOptions options{.path_count = 2, .known = known};
-    ExpectError(client_->Sample("t", MakeRows(2), options).status(), invalid, "known");
-    ExpectError(client_->ValidateSample("t", MakeRows(2), options).status(), invalid, "known");
-    ExpectError(client_->LogDensity("t", MakeRows(2), {1, 2}, {.known = known}).status(), invalid,
-                "known");
-  }
+  const SampleOptions options{.path_count = 2, .known = all};
+  ExpectError(client_->Sample("t", MakeRows(2), options).status(), invalid, "all 2 rows");
+  ExpectError(client_->ValidateSample("t", MakeRows(2), options).status(), invalid, "all 2 rows");
+  ExpectError(client_->LogDensity("t", MakeRows(2), {1, 2}, {.known = all}).status(), invalid,
+              "all 2 rows");
   EXPECT_EQ(service().call_count(), before);
+}
+
+TEST_F(ClientTest, TheServerChecksKnownValues) {
+  Register("t");
+  ASSERT_TRUE(client_->Predict("t", MakeRows(2), {.known = Known({0}, {kNan})}).ok());
+  EXPECT_TRUE(std::isnan(service().predict_requests().back().known().values(0)));
+  ASSERT_TRUE(client_->Predict("t", MakeRows(2), {.known = Known({}, {5})}).ok());
+  EXPECT_THAT(service().predict_requests().back().known().values(), ElementsAre(5));
+  const auto validated =
+      client_->ValidateSample("t", MakeRows(2), {.path_count = 2, .known = Known({0}, {1, 2, 3})});
+  ASSERT_TRUE(validated.ok()) << validated.status();
+  EXPECT_THAT(service().last_sample().known().values(), ElementsAre(1, 2, 3));
+  // A server that ignores them does not check their number.
+  service().set_ignores_known_values(true);
+  for (const v1::KnownValues& known : {Known({0}, {}), Known({0, 2}, {1, 2, 3})}) {
+    ExpectError(client_->Sample("t", MakeRows(3), {.path_count = 2, .known = known}).status(),
+                absl::StatusCode::kUnimplemented, "does not support known values");
+  }
 }
 
 TEST_F(ClientTest, ServersThatIgnoreKnownValuesAreTooOld) {

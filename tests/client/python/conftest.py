@@ -33,6 +33,13 @@ def client(fake: FakeChorale) -> Iterator[chorale_client.Client]:
         yield connected
 
 
+@pytest.fixture
+def context(fake: FakeChorale, client: chorale_client.Client) -> chorale_client.Context:
+    """A context of the fake server."""
+    fake.context()
+    return client.context("houses")
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """The address of a real server with the model that is shipped."""

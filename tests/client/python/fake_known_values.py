@@ -1,4 +1,4 @@
-"""Responses of a fake server to calls with known values: simple functions of the requests.
+"""A table with known values, and responses of a fake server: simple functions of the requests.
 
 In each, `shift` is the sum of the known values.
 """
@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import chorale_client
 import numpy as np
+import pandas as pd
 from chorale_client._v1 import chorale_pb2 as pb
 from fake_chorale import block, blocks, summary
 
-_SOURCE = pb.Source(context_digest="d1", model_digest="m1")
+SOURCE = pb.Source(context_digest="d1", model_digest="m1")
+NAN = float("nan")
+Invalid = chorale_client.InvalidArgumentError
+# The prices of "b" and "d" are known.
+ROWS = pd.DataFrame(
+    {"area": [50.0, 60.0, 70.0, 80.0], "town": ["Kiel", "Bonn", "Kiel", "Ulm"]}, index=list("abcd")
+)
+PRICED = ROWS.assign(price=[NAN, 600.0, NAN, 800.0])
+KNOWN = [NAN, 600.0, NAN, 800.0]
 
 
 def areas(request: Any) -> list[float]:
@@ -35,7 +45,8 @@ def given_sets(request: Any, count: int) -> list[list[float]]:
 
 def known_log_densities(request: Any) -> list[float]:
     size = len(request.known.rows)
-    return [-sum(known) for known in given_sets(request, len(request.known.values) // size)]
+    sets = len(request.known.values) // size if size else 0
+    return [-sum(known) for known in given_sets(request, sets)]
 
 
 def predicted(request: Any) -> pb.PredictResponse:
@@ -46,8 +57,8 @@ def predicted(request: Any) -> pb.PredictResponse:
         means=means,
         stds=[1.0] * len(means),
         quantiles=[mean + q for mean in means for q in request.quantiles],
-        source=_SOURCE,
-        known_log_densities=known_log_densities(request) if request.known.rows else [],
+        source=SOURCE,
+        known_log_densities=known_log_densities(request),
     )
 
 
@@ -86,6 +97,6 @@ def weighed(request: Any) -> pb.LogDensityResponse:
     return pb.LogDensityResponse(
         log_densities=terms.sum(axis=1),
         terms=terms.ravel() if request.include_terms else [],
-        source=_SOURCE,
+        source=SOURCE,
         known_log_densities=known_log_densities(request),
     )

@@ -13,26 +13,18 @@ import polars as pl
 import pytest
 from chorale_client import aio
 from chorale_client._v1 import chorale_pb2 as pb
-from fake_chorale import Failure, FakeChorale, block, blocks, summary
-from fake_known_values import areas, predicted, sampled, weighed
-from grpc import StatusCode
-
-SOURCE = pb.Source(context_digest="d1", model_digest="m1")
-NAN = float("nan")
-Invalid = chorale_client.InvalidArgumentError
-# The prices of "b" and "d" are known.
-ROWS = pd.DataFrame(
-    {"area": [50.0, 60.0, 70.0, 80.0], "town": ["Kiel", "Bonn", "Kiel", "Ulm"]}, index=list("abcd")
+from fake_chorale import FakeChorale, block, blocks, summary
+from fake_known_values import (
+    KNOWN,
+    NAN,
+    PRICED,
+    ROWS,
+    SOURCE,
+    Invalid,
+    predicted,
+    sampled,
+    weighed,
 )
-PRICED = ROWS.assign(price=[NAN, 600.0, NAN, 800.0])
-KNOWN = [NAN, 600.0, NAN, 800.0]
-
-
-@pytest.fixture
-def context(fake: FakeChorale, client: chorale_client.Client) -> chorale_client.Context:
-    fake.context()
-    return client.context("houses")
-
 
 # ---- Predictions ---------------------------------------------------------------------------
 
@@ -49,54 +41,6 @@ def test_predictions_of_the_other_rows(fake: FakeChorale, context: chorale_clien
     assert request.beyond_buffer == pb.BEYOND_BUFFER_WRAP
     with pytest.raises(Invalid, match=r"given: the shape is \(1, 4\), must be \(4,\)"):
         context.predict(ROWS, given=[KNOWN])
-
-
-def test_each_request_has_all_known_values(
-    fake: FakeChorale, context: chorale_client.Context
-) -> None:
-    frame = pd.DataFrame({"area": np.arange(2100.0), "town": "Kiel"})
-    given = np.full(2100, NAN)
-    given[[3, 1500, 2000]] = [1.0, 2.0, 3.0]
-    fake.answers["Predict"].extend([predicted] * 3)
-    result = context.predict(frame, given=given)
-    requests = fake.requests("Predict")
-    assert [len(areas(request)) for request in requests] == [1024, 1024, 2097 - 2 * 1021 + 3]
-    for request in requests:
-        rows = list(request.known.rows)
-        assert [areas(request)[row] for row in rows] == [3, 1500, 2000]
-        assert list(request.known.values) == [1, 2, 3]
-    expected = np.delete(np.arange(2100.0), [3, 1500, 2000])
-    assert np.array_equal(result.means, expected + 6)
-    assert np.array_equal(result.index, expected)
-    assert result.known_log_density == -6
-
-
-def test_many_known_values_leave_room_for_rows_to_predict(
-    fake: FakeChorale, context: chorale_client.Context
-) -> None:
-    frame = pd.DataFrame({"area": np.arange(1600.0), "town": "Kiel"})
-    given = np.where(np.arange(1600) < 1000, 0.0, NAN)
-    fake.answers["Predict"].extend([predicted] * 3)
-    assert np.array_equal(context.predict(frame, given=given).means, np.arange(1000.0, 1600.0))
-    sizes = [len(areas(request)) for request in fake.requests("Predict")]
-    assert sizes == [1256, 1256, 1088]
-    fake.answers["Predict"].extend([predicted] * 3)
-    context.predict(frame[:4], given=[0.0, NAN, NAN, NAN], local_rows=64)
-    assert [len(areas(request)) for request in fake.requests("Predict")[3:]] == [2, 2, 2]
-
-
-def test_errors_name_the_rows_of_the_table(
-    fake: FakeChorale, context: chorale_client.Context
-) -> None:
-    field = 'rows.columns["town"].strings.values[1]'
-    given = np.full(2000, NAN)
-    given[0] = 1.0  # the second request has the rows 0, 1024, ...
-    fake.answers["Predict"].extend(
-        [predicted, Failure(StatusCode.INVALID_ARGUMENT, "no", fields=((field, "is bad"),))]
-    )
-    frame = pd.DataFrame({"area": np.arange(2000.0), "town": "Kiel"})
-    with pytest.raises(Invalid, match=r"strings\.values\[1024\]: is bad"):
-        context.predict(frame, given=given)
 
 
 # ---- Samples -------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Any
 
@@ -12,28 +13,25 @@ import polars as pl
 import pytest
 from chorale_client._v1 import chorale_pb2 as pb
 from fake_chorale import FakeChorale
-from fake_known_values import areas, predicted, sampled
-
-NAN = float("nan")
-Invalid = chorale_client.InvalidArgumentError
-# The prices of "b" and "d" are known.
-ROWS = pd.DataFrame(
-    {"area": [50.0, 60.0, 70.0, 80.0], "town": ["Kiel", "Bonn", "Kiel", "Ulm"]}, index=list("abcd")
+from fake_known_values import (
+    KNOWN,
+    NAN,
+    PRICED,
+    ROWS,
+    Invalid,
+    areas,
+    predicted,
+    sampled,
 )
-PRICED = ROWS.assign(price=[NAN, 600.0, NAN, 800.0])
-KNOWN = [NAN, 600.0, NAN, 800.0]
-
-
-@pytest.fixture
-def context(fake: FakeChorale, client: chorale_client.Client) -> chorale_client.Context:
-    fake.context()
-    return client.context("houses")
 
 
 @pytest.mark.parametrize(
     "given",
     [
         True,
+        np.True_,
+        PRICED[["price"]],
+        pl.from_pandas(PRICED[["price"]]),
         KNOWN,
         np.array(KNOWN),
         pd.Series([800.0, NAN, 600.0, NAN], index=list("dabc")),
@@ -68,11 +66,12 @@ def paths_of(frame: pd.DataFrame) -> list[Any]:
         frame.to_numpy(),
         frame.to_numpy().tolist(),
         [frame.iloc[0][::-1], frame.iloc[1]],
+        [frame.iloc[0][["d", "b"]], frame.iloc[1][["b", "d"]]],
         np.ma.MaskedArray(frame.fillna(9.0).to_numpy(), mask=frame.isna().to_numpy()),
     ]
 
 
-@pytest.mark.parametrize("form", range(9))
+@pytest.mark.parametrize("form", range(10))
 def test_forms_of_known_values_of_each_path(
     fake: FakeChorale, context: chorale_client.Context, form: int
 ) -> None:
@@ -93,8 +92,11 @@ def test_rows_without_labels_have_known_values_by_position(
     result = context.predict(rows, given=pd.Series(KNOWN, index=[7, 8, 9, 10]))
     assert list(fake.requests("Predict")[0].known.rows) == [1, 3]
     assert list(result.index) == [0, 2]
-    with pytest.raises(Invalid, match=r"given: the shape is \(1,\), must be \(4,\)"):
-        context.predict(rows, given=pd.Series([600.0], index=[1]))
+    some = [pd.Series([600.0], index=[1]), pl.DataFrame({"1": [600.0]})]
+    for given in (*some, some[:1]):
+        message = "given: 1 values for 4 rows, which have no labels: pass a value or NaN for each"
+        with pytest.raises(Invalid, match=message):
+            context.sample(rows, paths=1, given=given)
 
 
 def test_columns_of_dates_find_their_rows(
@@ -108,15 +110,33 @@ def test_columns_of_dates_find_their_rows(
         assert samples.values.tolist() == [[1, 2, 73, 83]]
 
 
-@pytest.mark.parametrize(
-    "given", [None, [NAN] * 4, pd.Series([NAN], index=["c"]), np.full((9, 4), NAN)], ids=str
-)
+@pytest.mark.parametrize("given", [None, False, np.False_], ids=str)
 def test_no_known_values(fake: FakeChorale, context: chorale_client.Context, given: Any) -> None:
     fake.answers["Predict"].append(predicted)
     result = context.predict(ROWS, given=given)
     assert not fake.requests("Predict")[0].HasField("known")
     assert result.means.tolist() == [50, 60, 70, 80]
     assert result.known_log_density is None
+    assert not result.warnings
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[NAN] * 4, pd.Series([NAN], index=["c"]), pd.Series(dtype=float), np.full((9, 4), NAN), True],
+    ids=str,
+)
+def test_a_warning_tells_that_no_values_are_known(
+    fake: FakeChorale, context: chorale_client.Context, given: Any
+) -> None:
+    rows = ROWS.assign(price=NAN)
+    fake.answers["Predict"].append(predicted)
+    fake.answers["Sample"].append(sampled())
+    with pytest.warns(chorale_client.DataWarning, match="given: no values are known; the results"):
+        result = context.predict(rows, given=given)
+    assert not fake.requests("Predict")[0].HasField("known")
+    assert [warning.reason for warning in result.warnings] == ["NO_KNOWN_VALUES"]
+    with pytest.warns(chorale_client.DataWarning, match=r"\[NO_KNOWN_VALUES\]"):
+        list(context.stream(rows, paths=1, given=given))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +145,12 @@ def test_no_known_values(fake: FakeChorale, context: chorale_client.Context, giv
         ([1.0, NAN], "given: the shape is (2,), must be (4,), or (n, 4) for n"),
         ([], "given: the shape is (0,)"),
         (5.0, "given: the shape is ()"),
-        (False, "given: the shape is ()"),
+        (1, "given: the shape is ()"),
+        (
+            {"b": 600.0},
+            "given: the type is dict, must be a Series, an array or True: pass a Series",
+        ),
+        ("price", "given: 'price' is a string: pass given=True to use the target column"),
         ([[1.0, 2.0], [3.0]], "given: "),
         (["x", None, None, None], "column 'given' is numeric, but its row 0 is 'x'"),
         ([[NAN, "x", 1.0, 2.0]], "given: could not convert"),
@@ -134,7 +159,23 @@ def test_no_known_values(fake: FakeChorale, context: chorale_client.Context, giv
         ([1.0, 2.0, 3.0, 4.0], "given: the values of all 4 rows are known"),
         (pd.Series([1.0], index=["z"]), "given: 'z' is not among the labels of the rows"),
         (pd.Series([1.0, 2.0], index=["a", "a"]), "given: labels repeat, such as 'a'"),
-        (pd.DataFrame([[1.0, 2.0]], columns=["a", "z"]), "given: its labels are not those of the"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["a", "z"]), "given: 'z' is not among the labels of"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "given: labels repeat, such as 'a': pass"),
+        (pd.DataFrame([[1.0, 2.0]]), "given: the shape is (1, 2), must be (4,)"),
+        ([pd.Series([1.0], index=["z"]), KNOWN], "given: 'z' is not among the labels of the rows"),
+        ([pd.Series({"a": 1.0}), [1.0, NAN]], "given: "),
+        # A mask, and dates
+        ([True, None, False, False], "given: the values are booleans, must be numbers in the"),
+        (pd.Series([True], index=["c"]), "given: the values are booleans, must be numbers"),
+        (np.array([[True] * 4]), "given: the values are booleans, must be numbers"),
+        (pd.DataFrame({"a": [True]}), "given: the values are booleans, must be numbers"),
+        (pd.DataFrame({"a": pd.array([True])}), "given: the values are booleans, must be numbers"),
+        ([datetime.date(2026, 1, 1), None, None, None], "given: the values are dates, must be"),
+        (pd.Series(pd.to_timedelta(["1D"]), index=["c"]), "given: the values are durations, must"),
+        (
+            pd.DataFrame({"a": pd.to_datetime(["2026-01-01"])}),
+            "given: the values are dates, must be",
+        ),
         (
             [KNOWN, [NAN, 1.0, NAN, NAN]],
             "given: the value of row 3 is known in vector 0, and NaN in vector 1",
@@ -156,11 +197,28 @@ def test_known_values_that_are_invalid(
 
 
 def test_labels_of_rows_that_repeat_do_not_find_known_values(
-    context: chorale_client.Context,
+    fake: FakeChorale, context: chorale_client.Context
 ) -> None:
     rows = ROWS.set_index(pd.Index(list("aabc")))
-    with pytest.raises(Invalid, match="given: labels repeat, such as 'a'"):
-        context.predict(rows, given=pd.Series([1.0], index=["b"]))
+    for given in (pd.Series({"a": 1.0, "b": 2.0}), pd.DataFrame({"a": [1.0], "b": [2.0]})):
+        with pytest.raises(Invalid, match="given: the labels of the rows repeat, such as 'a'"):
+            context.sample(rows, paths=1, given=given)
+    for given in (pd.Series({"b": 1.0}), pd.DataFrame({"b": [1.0]})):
+        fake.answers["Sample"].append(sampled())
+        context.sample(rows, paths=1, given=given)
+    assert [list(request.known.rows) for request in fake.requests("Sample")] == [[2], [2]]
+
+
+def test_columns_that_have_the_same_label_as_a_string(
+    fake: FakeChorale, context: chorale_client.Context
+) -> None:
+    given = pd.DataFrame([[1.0, 2.0]], columns=[3, "3"])
+    with pytest.raises(Invalid, match="given: labels repeat, such as '3'"):
+        context.sample(ROWS.set_index(pd.Index([1, 2, 3, 4])), paths=1, given=given)
+    fake.answers["Sample"].append(sampled())
+    context.sample(ROWS.set_index(pd.Index([1, "3", 3, 4])), paths=1, given=given)
+    assert list(fake.requests("Sample")[0].known.rows) == [1, 2]
+    assert list(fake.requests("Sample")[0].known.values) == [2, 1]
 
 
 def test_a_table_with_some_values_must_say_what_they_are(
@@ -180,9 +238,15 @@ def test_a_table_with_some_values_must_say_what_they_are(
         with pytest.raises(Invalid, match=message) as caught:
             call(PRICED)
         assert caught.value.field == "rows"
+    infinite = ROWS.assign(price=[float("inf"), 1.0, NAN, NAN])
+    with pytest.raises(Invalid, match=message):
+        context.predict(infinite)
+    with pytest.raises(Invalid, match="'price' is infinite in row 0"):
+        context.predict(infinite, given=True)
     # Columns without missing cells or without numbers, and features in their order.
     ignored = [
         ROWS.assign(price=1.0),
+        ROWS.assign(price=float("inf")),
         ROWS.assign(price=NAN),
         ROWS.assign(price=["?", None, "?", "?"]),
         ROWS.to_numpy(dtype=object),

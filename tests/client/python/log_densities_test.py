@@ -14,12 +14,6 @@ from fake_chorale import FakeChorale
 ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60], "other": [object(), 1]}
 
 
-@pytest.fixture
-def context(fake: FakeChorale, client: chorale_client.Client) -> chorale_client.Context:
-    fake.context()
-    return client.context("houses")
-
-
 def test_log_densities_of_vectors(fake: FakeChorale, context: chorale_client.Context) -> None:
     source = pb.Source(context_digest="d1", model_digest="m1")
     fake.answers["LogDensity"].append(

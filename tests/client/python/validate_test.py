@@ -10,12 +10,6 @@ from fake_chorale import FakeChorale, block, blocks, summary
 ROWS = {"town": ["Kiel", "Bonn"], "area": [50, 60]}
 
 
-@pytest.fixture
-def context(fake: FakeChorale, client: chorale_client.Client) -> chorale_client.Context:
-    fake.context()
-    return client.context("houses")
-
-
 def test_a_validated_sample_returns_an_estimate(
     fake: FakeChorale, context: chorale_client.Context
 ) -> None:

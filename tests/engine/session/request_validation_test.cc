@@ -278,6 +278,11 @@ TEST_F(RequestValidationTest, PredictionsGivenKnownValuesHavePaths) {
   EXPECT_EQ(Predict(known(7, 20, BeyondBuffer::kRefuse)), "");
   EXPECT_EQ(Predict(known(8, 20, BeyondBuffer::kRefuse)), "known.rows");
   EXPECT_EQ(Predict(known(8, 20, BeyondBuffer::kWrap)), "");
+  PredictRequest request = GoodPredict();
+  known(8, 20, BeyondBuffer::kRefuse)(request);
+  const absl::Status status = ValidateRequest(request, config_, limits_, *backend_);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("known.rows: has 8 entries, which require paths of 9 rows"));
   limits_.max_values = 13 * 8;
   EXPECT_EQ(Predict(known(7, 20, BeyondBuffer::kRefuse)), "");
   --limits_.max_values;

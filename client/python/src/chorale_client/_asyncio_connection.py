@@ -54,7 +54,7 @@ class AsyncioConnection(Connection):
                     yield message
                 return
             except grpc.aio.AioRpcError as error:
-                failure = self._failure(error, attempts)
+                failure = self._failure(error, attempts, call.known)
             except asyncio.CancelledError:
                 self._check_not_cancelled_by_close()
                 raise

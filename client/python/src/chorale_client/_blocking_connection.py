@@ -82,7 +82,7 @@ class BlockingConnection(Connection):
                     yield message
                 return
             except grpc.RpcError as error:
-                failure = self._failure(error, attempts)
+                failure = self._failure(error, attempts, call.known)
             finally:
                 if stream is not None:
                     stream.cancel()

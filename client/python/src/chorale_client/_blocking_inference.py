@@ -58,7 +58,7 @@ class BlockingInference(Description[ClientT]):
                 repeats target values, as counts do. Means and standard deviations are not snapped.
             local_rows: The number of rows of the context that each call uses: those nearest to its
                 rows, at most `local_rows` / 32 of `rows` per call. They are encoded for each call.
-                None: all rows.
+                Must be more than the number of known values. None: all rows.
             timeout: Seconds for all calls together; None: the client's timeout.
 
         Returns:
@@ -172,7 +172,8 @@ class BlockingInference(Description[ClientT]):
 
         Args:
             rows: A table, as for `sample`.
-            given: Known values, as for `sample`. The blocks have the other rows only.
+            given: Known values, as for `sample`. The blocks have the other rows only, and the
+                log-density of the known values is not returned.
             paths: The number of joint samples.
             seed: As for `sample`. None: the server chooses a seed, and does not return it.
             order: "given" or "random", as for `sample`.

@@ -17,6 +17,7 @@ from chorale_client._data_warnings import DataWarning, read_warnings, tell
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InternalError
 from chorale_client._inputs import table_to_register
+from chorale_client._known_values import KnownValues
 from chorale_client._models_and_contexts import Estimate
 from chorale_client._progress import Option, Progress
 from chorale_client._requests import (
@@ -46,6 +47,7 @@ class Call:
         request: The message; for RegisterContext, a function that yields the messages.
         idempotent: Whether the call may be retried.
         rows: The numbers of the request's rows in the user's table; None: it has all rows.
+        known: The known values of query rows; None: the method has none.
     """
 
     method: str
@@ -53,6 +55,7 @@ class Call:
     request: Message | Callable[[], Iterator[Message]]
     idempotent: bool = True
     rows: Sequence[int] | None = None
+    known: KnownValues | None = None
 
     def message(self) -> Message | Iterator[Message]:
         """Returns the message, or the messages, for an attempt."""

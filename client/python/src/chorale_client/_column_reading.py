@@ -40,12 +40,14 @@ class ColumnReader:
         warnings: The list to which warnings are added.
         kind: The type of the column; None: inferred from the type of the values or from the cells.
         held: For query rows, the meaning of the context's column; None: inferred in the same way.
+        finite: Whether infinite numbers are rejected.
     """
 
     name: str
     warnings: list[DataWarning]
     kind: Kind | None = None
     held: Meaning | None = None
+    finite: bool = True
 
     def read(self, values: Any) -> Column:
         """Reads a series of a library, an array, or a sequence [rows].
@@ -138,9 +140,9 @@ class ColumnReader:
         return NumericColumn(self.name, values, self.held or own)
 
     def _finite(self, values: Floats) -> Floats:
-        """Returns the values; InvalidArgumentError if a value is infinite."""
+        """Returns the values; InvalidArgumentError if a value is infinite and must not be."""
         infinite = np.isinf(values)
-        if infinite.any():
+        if self.finite and infinite.any():
             raise InvalidArgumentError(
                 f"column {self.name!r} is infinite in row {int(infinite.argmax())}: use a finite "
                 "number, or None if it is missing",

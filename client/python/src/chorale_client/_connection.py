@@ -17,6 +17,7 @@ from chorale_client._channel import (
     read_error,
 )
 from chorale_client._errors import ChoraleError, FailedPreconditionError, count_rows_by
+from chorale_client._known_values import KnownValues
 from chorale_client._retry import Attempts, check_timeout
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._v1 import chorale_pb2_grpc as rpc
@@ -75,11 +76,16 @@ class Connection:
         check_timeout(timeout)
         return Attempts(self._settings.retry, timeout)
 
-    def _failure(self, error: grpc.RpcError, attempts: Attempts) -> ChoraleError:
-        """Returns the exception for a failed attempt."""
+    def _failure(
+        self, error: grpc.RpcError, attempts: Attempts, known: KnownValues | None
+    ) -> ChoraleError:
+        """Returns the exception for a failed attempt of a call with known values."""
         if self._closed:  # gRPC reports a cancellation
             return FailedPreconditionError(CLOSED)
-        return read_error(error, attempts.timeout)
+        failure = read_error(error, attempts.timeout)
+        if known is not None:
+            known.locate(failure)
+        return failure
 
     async def _make(self, method: Any, message: Any, **options: Any) -> Any:
         """Makes a call with a single response, which it returns; raises grpc.RpcError."""
@@ -131,7 +137,7 @@ class Connection:
                     method, call.message(), timeout=attempts.remaining(), metadata=metadata
                 )
             except grpc.RpcError as error:
-                failure = self._failure(error, attempts)
+                failure = self._failure(error, attempts, call.known)
                 if call.rows is not None:
                     count_rows_by(failure, call.rows)
             await self._sleep(attempts.delay_or_raise(failure, repeatable=call.idempotent))

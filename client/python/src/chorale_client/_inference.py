@@ -70,7 +70,7 @@ def predict(
         )
         check_size(request.ByteSize())
         answer: pb.PredictResponse = yield Call(
-            "Predict", context.name, request, rows=piece.tolist()
+            "Predict", context.name, request, rows=piece.tolist(), known=known
         )
         known.check_response(answer.known_log_densities, 1)
         source = Source.of(answer.source)
@@ -155,7 +155,7 @@ def log_density(
             known=known.message(vectors=piece),
         )
         check_size(request.ByteSize())
-        answer: pb.LogDensityResponse = yield Call("LogDensity", context.name, request)
+        answer: pb.LogDensityResponse = yield Call("LogDensity", context.name, request, known=known)
         known.check_response(answer.known_log_densities, len(sent))
         source = Source.of(answer.source)
         number = answer.seed

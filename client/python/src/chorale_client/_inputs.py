@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from chorale_client._cells import is_missing
 from chorale_client._column_reading import ColumnReader
 from chorale_client._columns import Floats, NumericColumn
+from chorale_client._data_warnings import DataWarning
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._known_values import KnownValues
@@ -23,6 +25,7 @@ from chorale_client._requests import (
 from chorale_client._row_values import (
     align,
     align_vectors,
+    column_names,
     is_labelled,
     some_values_for_rows,
     values_for_rows,
@@ -121,47 +124,79 @@ def _has_features_only(data: Data, feature_count: int) -> bool:
     return isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == feature_count
 
 
-def _target_column(context: Description[Any], data: Data) -> NumericColumn | None:
+def _target_column(
+    context: Description[Any], data: Data, *, finite: bool = True
+) -> NumericColumn | None:
     """Returns the target column of query rows; None if they have none."""
     if _has_features_only(data, len(context._kinds())):
         return None
-    return read_numbers(data, context.target)
+    return read_numbers(data, context.target, finite=finite)
 
 
 def known_values(context: Description[Any], data: Data, rows: Table, given: Any) -> KnownValues:
-    """Returns the known values of query rows.
+    """Returns the known values of query rows; adds a warning to the rows if there are none.
 
     Args:
         context: The context of the call.
         data: The rows, as passed by the caller.
         rows: The same rows as a table.
         given: [rows], [paths, rows] or [vectors, rows], with NaN for values that are not known;
-            True: the target column of the rows; None: no values are known.
+            True: the target column of the rows; None or False: no values are known.
 
     Raises:
         InvalidArgumentError: The values are invalid; or they are None, and the target column of the
             rows has both values and missing cells.
     """
+    if isinstance(given, bool | np.bool_):
+        given = True if given else None
     if given is None:
         _check_unmixed(context, data)
         return KnownValues.none(rows.row_count)
-    if given is not True:
-        labels = rows.labels
-        values = some_values_for_rows(given, labels.index, labels.names(), "given")
-        return KnownValues.of(values, rows.row_count)
-    column = _target_column(context, data)
-    if column is None:
-        raise InvalidArgumentError(
-            f"given: the rows have no column {context.target!r}: pass the known values",
-            fields=["given"],
+    known = KnownValues.of(_given_numbers(context, data, rows, given), rows.row_count)
+    if not len(known):
+        rows.warnings.append(
+            DataWarning(
+                "given: no values are known; the results are unconditional",
+                "NO_KNOWN_VALUES",
+                context.target,
+                rows.row_count,
+            )
         )
-    return KnownValues.of(column.values, rows.row_count)
+    return known
+
+
+def _given_numbers(context: Description[Any], data: Data, rows: Table, given: Any) -> Floats:
+    """Returns the argument `given` as numbers in the order of the rows, NaN if not known."""
+    if given is True:
+        column = _target_column(context, data)
+        if column is None:
+            raise _invalid_given(
+                f"the rows have no column {context.target!r}: pass the known values"
+            )
+        return column.values
+    if isinstance(given, str):
+        raise _invalid_given(f"{given!r} is a string: pass given=True to use the target column")
+    if isinstance(given, Mapping):
+        raise _invalid_given(
+            f"the type is {type(given).__name__}, must be a Series, an array or True: pass a "
+            "Series with the labels of the rows, for example pandas.Series(given)"
+        )
+    labels = rows.labels
+    names = labels.names()
+    columns = column_names(given)
+    if columns is not None and list(columns) == [context.target] and context.target not in names:
+        given = given[context.target]
+    return some_values_for_rows(given, labels.index, names, "given")
+
+
+def _invalid_given(message: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"given: {message}", fields=["given"])
 
 
 def _check_unmixed(context: Description[Any], data: Data) -> None:
     """Raises InvalidArgumentError if the target column has both values and missing cells."""
     try:
-        column = _target_column(context, data)
+        column = _target_column(context, data, finite=False)
     except InvalidArgumentError:  # the column does not contain values of the target
         return
     known = 0 if column is None else int((~column.missing()).sum())

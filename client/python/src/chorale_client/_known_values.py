@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from chorale_client._columns import Floats, Integers
-from chorale_client._errors import DataLossError, InvalidArgumentError, UnimplementedError
+from chorale_client._errors import (
+    ChoraleError,
+    DataLossError,
+    InvalidArgumentError,
+    UnimplementedError,
+)
 from chorale_client._v1 import chorale_pb2 as pb
 
 KnownLogDensity = float | Floats | None
+
+# A field of the message, with the index of a known value, or of a value of a path or vector.
+_FIELD = re.compile(r"\bknown\.(?:rows|values)(?:\[(\d+)\])?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +111,19 @@ class KnownValues:
         values = self.values[vectors] if self.separate else self.values
         at = self.rows if rows is None else np.searchsorted(rows, self.rows)
         return pb.KnownValues(rows=at, values=values.ravel())
+
+    def locate(self, error: ChoraleError) -> None:
+        """Changes an error about the message to an error about the argument and its rows."""
+        if not len(self):
+            return
+
+        def place(found: re.Match[str]) -> str:
+            index = found[1]
+            return "given" if index is None else f"given: row {self.rows[int(index) % len(self)]}"
+
+        error.message = _FIELD.sub(place, error.message)
+        error.args = (error.message,)
+        error.fields = tuple(_FIELD.sub("given", field) for field in error.fields)
 
     def check_response(self, log_densities: Sequence[float], count: int) -> None:
         """Checks the `known_log_densities` of a response.

@@ -31,6 +31,7 @@ MAX_MESSAGE_BYTES = 4 << 20
 MAX_CHUNK_BYTES = 512 << 10  # fast over a network, with little memory on the server
 MAX_CHUNK_ROWS = 1 << 16
 _MAX_PREDICT_ROWS = 1024
+_MAX_QUERY_ROWS = 4096  # of a call with known values: the server's default limit
 _LOCAL_ROWS_OF_EACH = 32  # the least for each row of a call
 MAX_PREDICT_BYTES = 1 << 20
 MAX_TEXT_BYTES = 256  # in a category or string of a registered table
@@ -314,11 +315,21 @@ def max_predict_rows(local_rows: int, known_rows: int) -> int:
     Args:
         local_rows: The number of rows of the context that the call uses; 0: all.
         known_rows: The number of rows with known values, which each call has in addition.
+
+    Raises:
+        InvalidArgumentError: The known rows leave none of the local rows.
     """
-    most = _MAX_PREDICT_ROWS
+    most, most_in_all = _MAX_PREDICT_ROWS, _MAX_QUERY_ROWS
     if local_rows:
         most = min(max(local_rows // _LOCAL_ROWS_OF_EACH, 1), most)
-    return max(most - known_rows, most // 4, 1)
+        most_in_all = min(local_rows, most_in_all)
+        if local_rows <= known_rows:
+            raise InvalidArgumentError(
+                f"local_rows: {local_rows}, must be more than the number of known values, "
+                f"{known_rows}: increase local_rows, or pass fewer values as given",
+                fields=["local_rows"],
+            )
+    return max(min(max(most - known_rows, most // 4), most_in_all - known_rows), 1)
 
 
 def whole_number(field: str, value: int, least: int, bits: int = 63) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import numbers
 from collections.abc import Sequence
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chorale_client._cells import is_missing
+from chorale_client._cells import is_missing, meanings_of_cells
 from chorale_client._column_reading import ColumnReader
 from chorale_client._columns import Floats, NumericColumn
 from chorale_client._errors import InvalidArgumentError
+from chorale_client._meanings import Meaning
 
 _MOST_SHOWN = 3  # labels in a message
+_MEANINGS: dict[str, Meaning] = {"b": "boolean", "M": "date", "m": "duration"}  # by numpy's kinds
 
 
 def is_labelled(values: Any) -> bool:
@@ -22,6 +25,11 @@ def is_labelled(values: Any) -> bool:
     return getattr(values, "ndim", None) == 1 and all(
         hasattr(values, name) for name in ("index", "iloc")
     )
+
+
+def column_names(values: Any) -> Any:
+    """Returns the names of the columns of a DataFrame or an Arrow table; None for other objects."""
+    return getattr(values, "column_names", None) or getattr(values, "columns", None)
 
 
 def align(values: Any, index: Any, what: str) -> Any:
@@ -66,7 +74,7 @@ def align_vectors(values: Any, index: Any, names: list[str], what: str) -> Any:
             values_for_rows(vector, index, what) if is_labelled(vector) else vector
             for vector in values
         ]
-    columns = getattr(values, "column_names", None) or getattr(values, "columns", None)
+    columns = column_names(values)
     if columns is None:
         return values
     own = list(columns)
@@ -78,7 +86,7 @@ def align_vectors(values: Any, index: Any, names: list[str], what: str) -> Any:
     if len(own) == len(names) and place.keys() == set(names):
         places = [place[name] for name in names]
         return values.iloc[:, places] if of_pandas else np.asarray(values)[:, places]
-    numbered = own == list(range(len(own))) and set(own) != set(index.tolist())
+    numbered = _are_numbered(own) and set(own) != set(index.tolist())
     if not of_pandas and not place.keys().isdisjoint(names):
         raise InvalidArgumentError(
             f"{what}: only some of its columns are labels of rows: to match by position, pass an "
@@ -92,31 +100,43 @@ def some_values_for_rows(values: Any, index: Any, names: list[str], what: str) -
     """Returns numbers in the order of the rows [rows] or [vectors, rows]; NaN for missing values.
 
     Args:
-        values: [rows] or [vectors, rows]; see `align` and `align_vectors`. A pandas Series, and the
-            columns of a DataFrame, may have the labels of some rows only. The other rows get NaN.
+        values: [rows] or [vectors, rows]; see `align` and `align_vectors`. Each pandas Series, and
+            the columns of a DataFrame, may have the labels of some rows only. The other rows get
+            NaN.
         index: The index of the rows.
         names: [rows]: the labels as strings.
         what: The name of the argument, for messages.
 
     Raises:
-        InvalidArgumentError: See `align` and `align_vectors`; or a value is not a number.
+        InvalidArgumentError: See `align` and `align_vectors`; or a label repeats, or the values are
+            not numbers.
     """
+    if isinstance(values, list | tuple) and any(map(is_labelled, values)):
+        return _as_floats([some_values_for_rows(v, index, names, what) for v in values], what)
     labelled = hasattr(index, "get_indexer")
-    columns = getattr(values, "column_names", None) or getattr(values, "columns", None)
+    columns = column_names(values)
+    own = values.index if is_labelled(values) else columns
+    if own is not None and not labelled and len(own) != len(names):
+        raise InvalidArgumentError(
+            f"{what}: {len(own)} values for {len(names)} rows, which have no labels: pass a value "
+            "or NaN for each row",
+            fields=[what],
+        )
     if labelled and is_labelled(values) and not values.index.equals(index):
         places = _places_of_some(values.index, index, what)
         numbers = np.full(len(index), np.nan)
-        numbers[places] = values_for_rows(values, None, what)
+        numbers[places] = _plain_numbers(values, what)
         return numbers
     if columns is None and (is_labelled(values) or _dimensions(values) == 1):
-        return values_for_rows(values, index, what)
+        return _plain_numbers(align(values, index, what), what)
     if labelled and columns is not None and len(columns) < len(names):
-        for own, wanted in ((list(map(str, columns)), names), (list(columns), index.tolist())):
-            place = {label: row for row, label in enumerate(wanted)}
-            if place.keys() >= set(own) and len(place) == len(wanted):
-                numbers = np.full((len(values), len(wanted)), np.nan)
-                numbers[:, [place[label] for label in own]] = _as_floats(values, what)
-                return numbers
+        places = _places_of_columns(columns, index, names, what)
+        if places is None and hasattr(values, "iloc") and not _are_numbered(columns):
+            places = _places_of_some(columns, index, what)
+        if places is not None:
+            numbers = np.full((len(values), len(names)), np.nan)
+            numbers[:, places] = _as_floats(values, what)
+            return numbers
     return _as_floats(align_vectors(values, index, names, what), what)
 
 
@@ -195,9 +215,71 @@ def _places_of_some(own: Any, wanted: Any, what: str) -> Any:
             "position, pass an array, for example by .to_numpy()",
             fields=[what],
         )
-    if not own.is_unique or not wanted.is_unique:
+    if not own.is_unique:
         raise _repeated(own, wanted, what)
-    return wanted.get_indexer(own)
+    places = wanted.get_indexer_for(own)
+    if len(places) != len(own):
+        twice = wanted[wanted.duplicated()]
+        raise _of_several_rows(_some(own[own.isin(twice)][:1]), what)
+    return places
+
+
+def _places_of_columns(columns: Any, index: Any, names: list[str], what: str) -> list[int] | None:
+    """Returns the positions of the rows that columns of values name; None for other names.
+
+    The names are the labels of the rows, or their string forms.
+    """
+    error: InvalidArgumentError | None = None
+    for own, wanted in ((list(map(str, columns)), names), (list(columns), index.tolist())):
+        places: dict[Any, list[int]] = {}
+        for row, label in enumerate(wanted):
+            places.setdefault(label, []).append(row)
+        if not places.keys() >= set(own):
+            continue
+        twice = [label for label, count in collections.Counter(own).items() if count > 1]
+        of_rows = [label for label in own if len(places[label]) > 1]
+        if not twice and not of_rows:
+            return [places[label][0] for label in own]
+        if twice:
+            error = InvalidArgumentError(
+                f"{what}: labels repeat, such as {twice[0]!r}: pass a single column for each row",
+                fields=[what],
+            )
+        else:
+            error = _of_several_rows(repr(of_rows[0]), what)
+    if error is not None:
+        raise error
+    return None
+
+
+def _of_several_rows(label: str, what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{what}: the labels of the rows repeat, such as {label}: to match by position, pass an "
+        "array with a value or NaN for each row",
+        fields=[what],
+    )
+
+
+def _are_numbered(columns: Any) -> bool:
+    return list(columns) == list(range(len(columns)))
+
+
+def _plain_numbers(values: Any, what: str) -> Floats:
+    """Reads numbers [rows]; NaN for missing values."""
+    column = ColumnReader(what, [], "numeric").read(values)
+    assert isinstance(column, NumericColumn)
+    _check_plain({column.meaning}, what)
+    return column.values
+
+
+def _check_plain(meanings: set[Meaning], what: str) -> None:
+    """Raises InvalidArgumentError for booleans, such as a mask, for dates and for durations."""
+    if meanings and "number" not in meanings:
+        kinds = " and ".join(f"{meaning}s" for meaning in sorted(meanings))
+        raise InvalidArgumentError(
+            f"{what}: the values are {kinds}, must be numbers in the target's unit: convert them",
+            fields=[what],
+        )
 
 
 def _dimensions(values: Any) -> int:
@@ -208,15 +290,22 @@ def _dimensions(values: Any) -> int:
 
 
 def _as_floats(values: Any, what: str) -> Floats:
-    """Converts vectors of values to an array; NaN for missing values."""
+    """Converts vectors of numbers to an array; NaN for missing values."""
     try:
         if isinstance(values, np.ma.MaskedArray):
-            return np.where(np.ma.getmaskarray(values), np.nan, values.data).astype(np.float64)
-        if hasattr(values, "iloc"):
-            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-        return np.asarray(values, dtype=np.float64)
+            floats = np.where(np.ma.getmaskarray(values), np.nan, values.data).astype(np.float64)
+        elif hasattr(values, "iloc"):
+            floats = np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        else:
+            floats = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"{what}: {error}", fields=[what]) from None
+    cells = np.asarray(values)
+    if cells.dtype.kind == "O":
+        _check_plain(meanings_of_cells(what, cells.ravel())[0], what)
+    elif cells.dtype.kind in _MEANINGS:
+        _check_plain({_MEANINGS[cells.dtype.kind]}, what)
+    return floats
 
 
 def _places(own: Any, wanted: Any, what: str) -> Any:

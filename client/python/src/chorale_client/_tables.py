@@ -104,14 +104,20 @@ def read_table(data: Data, *, types: Types | None = None) -> Table:
     return _table(read, labels, warnings)
 
 
-def read_numbers(data: Data, name: str) -> NumericColumn | None:
-    """Reads a column of numbers of a table; None if there is no such column."""
+def read_numbers(data: Data, name: str, *, finite: bool = True) -> NumericColumn | None:
+    """Reads a column of numbers of a table; None if there is no such column.
+
+    Args:
+        data: The table; see this module.
+        name: The name of the column.
+        finite: Whether infinite numbers are rejected.
+    """
     names, columns, _ = _columns_of(data)
     _check_names(names)
     own = Names(names).find(name)
     if own is None:
         return None
-    column = ColumnReader(name, [], "numeric").read(columns[names.index(own)])
+    column = ColumnReader(name, [], "numeric", finite=finite).read(columns[names.index(own)])
     assert isinstance(column, NumericColumn)
     return column
 
