@@ -105,6 +105,10 @@ struct RequestBase {
   // for it alone (engine/data/nearest_rows.h). 0, or all rows of the context or more: all rows.
   int64_t local_rows = 0;
   KnownValues known;
+  // [G], positive, with the sum T: the sizes of groups of consecutive query rows. Each group has a
+  // joint distribution of its own, conditional on the known values of its rows. Empty: all query
+  // rows are one group, so G is 1.
+  std::vector<int32_t> group_sizes;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
 };
 
@@ -169,8 +173,9 @@ struct Timings {
 struct ResultBase {
   Timings timings;
   Source source;
-  std::vector<ColumnNote> notes;            // of the request's table
-  std::vector<double> known_log_densities;  // [1], or [B]: of the known values; empty without
+  std::vector<ColumnNote> notes;  // of the request's table
+  // [1, G], or [B, G]: of the known values; 0 for a group without; empty if none are known.
+  std::vector<double> known_log_densities;
 };
 
 struct PredictResult : ResultBase {
@@ -180,15 +185,18 @@ struct PredictResult : ResultBase {
   Mixtures mixtures;              // [U, M] if requested
 };
 
-// Values of some paths over some of their U steps, in the order in which they are drawn.
+// Values of some paths over some of their steps, in the order in which they are drawn. With groups,
+// each path belongs to one of them.
 struct SampleBlock {
-  int64_t first_path = 0;
+  int64_t first_path = 0;             // without groups
+  std::vector<int32_t> path_indices;  // [paths]; with groups
   int64_t paths = 0;
   int64_t first_step = 0;
   int64_t steps = 0;
   std::vector<double> values;         // [paths, steps]
   std::vector<double> log_densities;  // [paths, steps] if requested
-  std::vector<int32_t> query_rows;    // [paths, steps]: the query row; empty when order is kGiven
+  // [paths, steps]: the query row; empty without groups if the order is kGiven.
+  std::vector<int32_t> query_rows;
 };
 
 struct SampleSummary : ResultBase {
@@ -197,8 +205,8 @@ struct SampleSummary : ResultBase {
 };
 
 struct LogDensityResult : ResultBase {
-  std::vector<double> log_density;     // [B]: log of the mean density over orders
-  std::vector<double> standard_error;  // [B], of log_density over orders; empty with fewer than 2
+  std::vector<double> log_density;     // [B, G]: log of the mean density over orders
+  std::vector<double> standard_error;  // [B, G]: over orders; empty with fewer than 2
   std::vector<double> terms;           // [B, U] if requested
   std::vector<double> cdfs;            // [B, U] if requested: of each value, in its term's mixture
   Mixtures mixtures;                   // [B * U, M] if requested

@@ -190,7 +190,8 @@ struct DecodeSpec {
   TileSpec tile;
   PoolRange buffer;  // BufferBytes(model, P, paths) of the buffer pool
   uint64_t seed = 0;
-  int64_t first_path = 0;  // of the session; path p of the tile draws as path first_path + p
+  // [paths]: path p of the tile draws as path path_numbers[p] (kernels/ops/random.h).
+  std::vector<uint64_t> path_numbers;
   // [N, paths], N <= P: the values at the first N positions. The others are drawn.
   std::vector<float> forced_values;
 

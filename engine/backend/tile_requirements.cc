@@ -17,7 +17,9 @@ int64_t RequirePositions(const TileSpec& tile) {
   return positions;
 }
 
-void RequireForcedValues(const DecodeSpec& spec) {
+void RequirePathValues(const DecodeSpec& spec) {
+  Require(static_cast<int64_t>(spec.path_numbers.size()) == spec.tile.paths,
+          "path_numbers is [paths]");
   const int64_t forced = spec.forced_positions();
   Require(static_cast<int64_t>(spec.forced_values.size()) == forced * spec.tile.paths &&
               forced <= spec.tile.positions(),

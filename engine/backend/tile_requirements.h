@@ -12,8 +12,9 @@ namespace chorale {
 // `order` is not [paths, P] of query rows.
 int64_t RequirePositions(const TileSpec& tile);
 
-// Ends the process if `forced_values` is not [N, paths], N <= P. Call RequirePositions first.
-void RequireForcedValues(const DecodeSpec& spec);
+// Ends the process if `path_numbers` is not [paths], or if `forced_values` is not [N, paths],
+// N <= P. Call RequirePositions first.
+void RequirePathValues(const DecodeSpec& spec);
 
 }  // namespace chorale
 

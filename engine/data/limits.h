@@ -13,7 +13,7 @@ struct Limits {
   int64_t max_name_bytes = 256;           // a column name or a category
   int64_t max_dataset_bytes = 256 << 20;  // an encoded dataset
   int64_t max_paths = 16'384;             // B of one request
-  int64_t max_query_rows = 4'096;         // T of one request
+  int64_t max_query_rows = 16'384;        // T of one request
   int64_t max_orders = 1'024;             // R of one LogDensity request
   int64_t max_values = 4 << 20;           // B * T (times R) of one request
   int64_t max_quantiles = 64;

@@ -45,7 +45,7 @@ void EngineLoop::Admit(absl::Time now) {
     Session* session = active.session.get();
     if (active.queued) session->CheckContext(now);
     if (active.waits || session->state() != Session::State::kWaitingForAdmission) continue;
-    const std::vector<int64_t> ranges = session->Plan().ranges();
+    const std::vector<int64_t> ranges = session->plan().ranges();
     admission_.Wait(session->id(), session->share(), active.requested.flops,
                     std::accumulate(ranges.begin(), ranges.end(), int64_t{0}), now);
     active.waits = true;
@@ -60,7 +60,7 @@ void EngineLoop::Admit(absl::Time now) {
 
 bool EngineLoop::Start(uint64_t id, absl::Time now) {
   Active& active = *by_id_.at(id);
-  const std::vector<int64_t> ranges = active.session->Plan().ranges();
+  const std::vector<int64_t> ranges = active.session->plan().ranges();
   std::vector<BufferPool::Lease> leases = buffers_.TryLease(ranges);
   if (leases.size() < ranges.size()) return false;
   active.session->Admit(std::move(leases), now);

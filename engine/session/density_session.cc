@@ -17,12 +17,17 @@ DensitySession::DensitySession(CallStart start, const SessionEnvironment* enviro
       request_(std::move(request)),
       done_(std::move(done)) {}
 
+std::vector<EqualPaths> DensitySession::PlanPaths() {
+  groups_.emplace(*request_);
+  paths_.emplace(&*groups_, request_->vectors * orders_per_vector());
+  return paths_->lengths();
+}
+
 void DensitySession::Start() {
   random_key_ = RandomKey(*request_->seed, source());
-  path_rows_.emplace(request_->known.rows, query_rows());
-  path_log_density_.resize(paths());
-  result_.known_log_densities.resize(request_->known.sets());
-  const int64_t terms = request_->vectors * path_rows_->unknown();
+  path_log_density_.resize(request_->vectors * groups_->count() * orders_per_vector());
+  result_.known_log_densities.resize(request_->known.sets() * groups_->count());
+  const int64_t terms = request_->vectors * groups_->unknown();
   if (request_->want_terms) result_.terms.resize(terms);
   if (request_->want_cdfs) result_.cdfs.resize(terms);
   if (request_->want_mixtures) {
@@ -32,33 +37,34 @@ void DensitySession::Start() {
 }
 
 void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
-  std::vector<int32_t> order =
-      request_->random_orders > 0
-          ? path_rows_->RandomOrders(random_key_, slot->first_path, slot->paths)
-          : path_rows_->GivenOrder(slot->paths);
-  std::vector<float> values = ModelValues(*slot, order);
-  TileSpec tile{resident(), rows(), slot->paths, std::move(order),
+  const auto& [first_path, paths, positions] = slot->tile;
+  std::vector<int32_t> order = request_->random_orders > 0
+                                   ? paths_->RandomOrders(random_key_, first_path, paths)
+                                   : paths_->GivenOrder(first_path, paths);
+  std::vector<float> values = ModelValues(slot->tile, order);
+  TileSpec tile{resident(), rows(), paths, std::move(order),
                 request_->want_mixtures || request_->want_cdfs};
   slot->work = environment().backend->NewDensity({std::move(tile), buffer, std::move(values)});
 }
 
-// Returns the value of query row `row`, which has this position on the path.
-double DensitySession::ValueOf(int64_t path, int64_t position, int32_t row) const {
-  const int64_t vector = path / orders_per_vector();
-  if (position < path_rows_->known()) return request_->known.value(vector, position);
-  return request_->y[vector * path_rows_->unknown() + path_rows_->UnknownIndex(row)];
-}
-
-// Returns the values of the tile in the model's units, [T, paths]; `order` is [paths, T].
-std::vector<float> DensitySession::ModelValues(const TileSlot<DensityWork>& slot,
+// Returns the values of the tile in the model's units, [P, paths]; `order` is TileSpec::order.
+std::vector<float> DensitySession::ModelValues(const PlannedTile& tile,
                                                const std::vector<int32_t>& order) const {
-  std::vector<float> values(query_rows() * slot.paths);
-  for (int64_t path = 0; path < slot.paths; ++path) {
-    for (int64_t position = 0; position < query_rows(); ++position) {
-      const auto row =
-          order.empty() ? static_cast<int32_t>(position) : order[path * query_rows() + position];
-      values[position * slot.paths + path] =
-          context().transform.ToModel(ValueOf(slot.first_path + path, position, row));
+  const auto& [first_path, paths, positions] = tile;
+  std::vector<float> values(positions * paths);
+  for (int64_t p = 0; p < paths; ++p) {
+    const auto [group, path] = paths_->At(first_path + p);
+    const int64_t vector = path / orders_per_vector();
+    for (int64_t position = 0; position < positions; ++position) {
+      double value = 0;
+      if (position < groups_->known(group)) {
+        value = groups_->KnownValue(group, vector, position);
+      } else {
+        const auto row =
+            order.empty() ? static_cast<int32_t>(position) : order[p * positions + position];
+        value = request_->y[vector * groups_->unknown() + groups_->UnknownIndex(row)];
+      }
+      values[position * paths + p] = context().transform.ToModel(value);
     }
   }
   return values;
@@ -69,7 +75,8 @@ void DensitySession::CollectTiles(absl::Time now) {
     if (slot.work == nullptr || !slot.work->done()) continue;
     NoteFirstStep(now);
     TakeTile(slot);
-    ReportValues(kind(), slot.paths * path_rows_->unknown());
+    const int64_t known = groups_->known(paths_->At(slot.tile.first_path).group);
+    ReportValues(kind(), slot.tile.paths * (slot.tile.positions - known));
     StartNextTile(&slot);
   }
   if (!AllTilesTaken()) return;
@@ -78,43 +85,45 @@ void DensitySession::CollectTiles(absl::Time now) {
 }
 
 void DensitySession::TakeTile(const TileSlot<DensityWork>& slot) {
-  const double log_scale = std::log(context().transform.y_std());
-  const absl::Span<const double> log_densities = slot.work->log_densities();  // [T, paths]
-  const int64_t known = path_rows_->known();
-  for (int64_t path = 0; path < slot.paths; ++path) {
-    const int64_t path_of_request = slot.first_path + path;
-    const auto term_at = [&](int64_t position) {
-      return log_densities[position * slot.paths + path] - log_scale;
-    };
+  const auto& [first_path, paths, positions] = slot.tile;
+  const FeatureTransform& transform = context().transform;
+  const double log_scale = std::log(transform.y_std());
+  const absl::Span<const double> log_densities = slot.work->log_densities();  // [P, paths]
+  for (int64_t p = 0; p < paths; ++p) {
+    const auto [group, path] = paths_->At(first_path + p);
+    const int64_t vector = path / orders_per_vector();
+    const int64_t known = groups_->known(group);
+    if (vector < request_->known.sets()) {
+      result_.known_log_densities[vector * groups_->count() + group] =
+          KnownLogDensity(log_densities, paths, p, known, transform);
+    }
     double sum = 0;
-    for (int64_t position = 0; position < known; ++position) sum += term_at(position);
-    const int64_t vector = path_of_request / orders_per_vector();
-    if (vector < request_->known.sets()) result_.known_log_densities[vector] = sum;
-    sum = 0;
-    for (int64_t position = known; position < query_rows(); ++position) {
-      const double term = term_at(position);
+    for (int64_t position = known; position < positions; ++position) {
+      const double term = log_densities[position * paths + p] - log_scale;
       sum += term;
       // Terms, cdfs and mixtures require the given order, in which the unknown rows ascend.
-      const int64_t out = path_of_request * path_rows_->unknown() + position - known;
+      const int64_t out =
+          vector * groups_->unknown() + groups_->UnknownIndex(groups_->rows(group)[position]);
       if (request_->want_terms) result_.terms[out] = term;
       if (request_->want_cdfs) {
-        result_.cdfs[out] =
-            CdfOf(slot.work->mixture(path, position), context().transform, request_->y[out]);
+        result_.cdfs[out] = CdfOf(slot.work->mixture(p, position), transform, request_->y[out]);
       }
       if (request_->want_mixtures) {
-        SetMixture(slot.work->mixture(path, position), context().transform, out, &result_.mixtures);
+        SetMixture(slot.work->mixture(p, position), transform, out, &result_.mixtures);
       }
     }
-    path_log_density_[path_of_request] = sum;
+    const int64_t order = path % orders_per_vector();
+    path_log_density_[(vector * groups_->count() + group) * orders_per_vector() + order] = sum;
   }
 }
 
 void DensitySession::Average() {
   const int64_t orders = orders_per_vector();
-  result_.log_density.reserve(request_->vectors);
-  for (int64_t b = 0; b < request_->vectors; ++b) {
+  const int64_t densities = request_->vectors * groups_->count();
+  result_.log_density.reserve(densities);
+  for (int64_t i = 0; i < densities; ++i) {
     const OrderAverage average =
-        AverageOverOrders(absl::MakeConstSpan(path_log_density_).subspan(b * orders, orders));
+        AverageOverOrders(absl::MakeConstSpan(path_log_density_).subspan(i * orders, orders));
     result_.log_density.push_back(average.log_mean);
     if (orders >= 2) result_.standard_error.push_back(average.standard_error);
   }

@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "engine/api/call.h"
-#include "engine/session/path_rows.h"
+#include "engine/session/grouped_paths.h"
+#include "engine/session/query_groups.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
 
-// Each vector in each order is a path: path b * R + r is vector b in its order r. Known values come
-// first on each path.
+// Each vector in each order is a path of each group: path b * R + r is vector b in its order r.
+// Known values come first on each path.
 //
 // Thread contract: see Session.
 class DensitySession : public TiledSession<TileSlot<DensityWork>> {
@@ -25,7 +26,7 @@ class DensitySession : public TiledSession<TileSlot<DensityWork>> {
                  std::shared_ptr<const LogDensityRequest> request, Callback<LogDensityResult> done);
 
  protected:
-  int64_t paths() const override { return request_->vectors * orders_per_vector(); }
+  std::vector<EqualPaths> PlanPaths() override;
   void Start() override;
   void StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) override;
   void CollectTiles(absl::Time now) override;
@@ -34,17 +35,16 @@ class DensitySession : public TiledSession<TileSlot<DensityWork>> {
  private:
   int64_t orders_per_vector() const { return std::max<int64_t>(request_->random_orders, 1); }  // R
 
-  double ValueOf(int64_t path, int64_t position, int32_t row) const;
-  std::vector<float> ModelValues(const TileSlot<DensityWork>& slot,
-                                 const std::vector<int32_t>& order) const;
+  std::vector<float> ModelValues(const PlannedTile& tile, const std::vector<int32_t>& order) const;
   void TakeTile(const TileSlot<DensityWork>& slot);
   void Average();
 
   const std::shared_ptr<const LogDensityRequest> request_;
   const Callback<LogDensityResult> done_;
-  std::optional<PathRows> path_rows_;  // since Start
+  std::optional<QueryGroups> groups_;  // since PlanPaths
+  std::optional<GroupedPaths> paths_;  // since PlanPaths
   uint64_t random_key_ = 0;
-  std::vector<double> path_log_density_;  // [B * R], user's units
+  std::vector<double> path_log_density_;  // [B, G, R], user's units
   LogDensityResult result_;
 };
 

@@ -46,6 +46,14 @@ double CdfOf(const MixtureSpan& mixture, const FeatureTransform& transform, doub
   return std::min(kernels::MixtureCdf(ViewOf(mixture), model_y), 1.0);
 }
 
+double KnownLogDensity(absl::Span<const double> log_densities, int64_t paths, int64_t path,
+                       int64_t known, const FeatureTransform& transform) {
+  const double log_scale = std::log(transform.y_std());
+  double sum = 0;
+  for (int64_t i = 0; i < known; ++i) sum += log_densities[i * paths + path] - log_scale;
+  return sum;
+}
+
 void RawMixtures::Append(const MixtureSpan& mixture) {
   mean.insert(mean.end(), mixture.mean.begin(), mixture.mean.end());
   std.insert(std.end(), mixture.std.begin(), mixture.std.end());

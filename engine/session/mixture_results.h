@@ -1,4 +1,4 @@
-// Converts the model's mixtures to the results of requests, in the user's units.
+// Converts the model's mixtures and log-densities to the results of requests, in the user's units.
 #ifndef CHORALE_ENGINE_SESSION_MIXTURE_RESULTS_H_
 #define CHORALE_ENGINE_SESSION_MIXTURE_RESULTS_H_
 
@@ -23,6 +23,11 @@ void SetMixture(const MixtureSpan& mixture, const FeatureTransform& transform, i
 // The cumulative probability of `y`, a value in the user's units, in [0, 1]. In the lower tail, its
 // relative error is small; in the upper tail, its absolute error is that of a float64 near 1.
 double CdfOf(const MixtureSpan& mixture, const FeatureTransform& transform, double y);
+
+// Returns the joint log-density of the known values of a path of a tile: the sum of the first
+// `known` terms. `log_densities` is [P, paths], in the model's units.
+double KnownLogDensity(absl::Span<const double> log_densities, int64_t paths, int64_t path,
+                       int64_t known, const FeatureTransform& transform);
 
 // Copies of the mixtures of some rows, in the model's units.
 struct RawMixtures {

@@ -1,9 +1,9 @@
 #include "engine/session/predict_session.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
+#include "engine/session/grouped_paths.h"
 #include "engine/session/mixture_results.h"
 
 namespace chorale {
@@ -15,10 +15,13 @@ constexpr int64_t kMaxAwaitingSummary = 2;
 // than a millisecond.
 constexpr int64_t kShortSummary = 32;
 
-// Copies `part`, the results of rows from first_row on, to `all`. Each row has `width` numbers.
-void CopyRows(const std::vector<double>& part, int64_t first_row, int64_t width,
+// Copies row i of `part` to row rows[i] of `all`. Each row has `width` numbers.
+void CopyRows(const std::vector<double>& part, const std::vector<int64_t>& rows, int64_t width,
               std::vector<double>* all) {
-  std::copy(part.begin(), part.end(), all->begin() + first_row * width);
+  if (part.empty()) return;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::copy_n(part.begin() + i * width, width, all->begin() + rows[i] * width);
+  }
 }
 
 }  // namespace
@@ -31,18 +34,26 @@ PredictSession::PredictSession(CallStart start, const SessionEnvironment* enviro
       request_(std::move(request)),
       done_(std::move(done)) {}
 
+std::vector<EqualPaths> PredictSession::PlanPaths() {
+  groups_.emplace(*request_);
+  predicted_ = PredictedRows(*groups_);
+  return PredictionLengths(*groups_, predicted_);
+}
+
 void PredictSession::Start() {
-  path_rows_.emplace(request_->known.rows, query_rows());
-  const size_t rows = static_cast<size_t>(paths());
+  const size_t rows = predicted_.size();
   result_.mean.resize(rows);
   result_.std.resize(rows);
   result_.quantiles.resize(rows * request_->quantiles.size());
-  if (request_->want_mixtures) result_.mixtures = MakeMixtures(paths(), config().num_components);
+  result_.known_log_densities.resize(request_->known.sets() * groups_->count());
+  if (request_->want_mixtures) {
+    result_.mixtures = MakeMixtures(groups_->unknown(), config().num_components);
+  }
   TiledSession::Start();
 }
 
 void PredictSession::StartTile(PredictSlot* slot, PoolRange buffer) {
-  if (path_rows_->known() == 0) {
+  if (kind() == WorkKind::kPredict) {
     StartMarginalTile(slot, buffer);
   } else {
     StartConditionalTile(slot, buffer);
@@ -54,24 +65,29 @@ void PredictSession::StartMarginalTile(PredictSlot* slot, PoolRange buffer) {
   spec.context = resident();
   spec.query_rows = rows();
   spec.buffer = buffer;
-  spec.first_row = slot->first_path;
-  spec.rows = slot->paths;
+  spec.first_row = slot->tile.first_path;
+  spec.rows = slot->tile.paths;
   std::unique_ptr<PredictWork> work = environment().backend->NewPredict(std::move(spec));
   slot->marginal = work.get();
   slot->work = std::move(work);
 }
 
 void PredictSession::StartConditionalTile(PredictSlot* slot, PoolRange buffer) {
-  const int64_t known = path_rows_->known();
+  const auto& [first_path, paths, positions] = slot->tile;
+  const int64_t known = positions - 1;
+  TileSpec tile{resident(), rows(), paths, {}, /*keep_mixtures=*/true};
   // No result depends on the value at the last position.
-  std::vector<float> values((known + 1) * slot->paths);
-  for (int64_t i = 0; i < known; ++i) {
-    std::fill_n(values.begin() + i * slot->paths, slot->paths,
-                context().transform.ToModel(request_->known.value(0, i)));
+  std::vector<float> values(positions * paths);
+  for (int64_t p = 0; p < paths; ++p) {
+    const int32_t row = predicted_[first_path + p];
+    const int64_t group = groups_->GroupOf(row);
+    const absl::Span<const int32_t> known_rows = groups_->rows(group).first(known);
+    tile.order.insert(tile.order.end(), known_rows.begin(), known_rows.end());
+    tile.order.push_back(row);
+    for (int64_t i = 0; i < known; ++i) {
+      values[i * paths + p] = context().transform.ToModel(groups_->KnownValue(group, 0, i));
+    }
   }
-  TileSpec tile{resident(), rows(), slot->paths,
-                path_rows_->PredictionOrders(slot->first_path, slot->paths),
-                /*keep_mixtures=*/true};
   std::unique_ptr<DensityWork> work =
       environment().backend->NewDensity({std::move(tile), buffer, std::move(values)});
   slot->conditional = work.get();
@@ -86,26 +102,30 @@ void PredictSession::CollectTiles(absl::Time now) {
   HandOver();
 }
 
-void PredictSession::TakeKnownLogDensity(const PredictSlot& slot) {
-  const double log_scale = std::log(context().transform.y_std());
-  double sum = 0;
-  for (int64_t i = 0; i < path_rows_->known(); ++i) {
-    sum += slot.conditional->log_densities()[i * slot.paths] - log_scale;
+// Takes those of the groups whose first predicted rows are in the tile.
+void PredictSession::TakeKnownLogDensities(const PredictSlot& slot) {
+  const auto& [first_path, paths, positions] = slot.tile;
+  const int64_t known = positions - 1;
+  for (int64_t p = 0; p < paths; ++p) {
+    const int32_t row = predicted_[first_path + p];
+    const int64_t group = groups_->GroupOf(row);
+    if (row != groups_->rows(group)[known]) continue;
+    result_.known_log_densities[group] =
+        KnownLogDensity(slot.conditional->log_densities(), paths, p, known, context().transform);
   }
-  result_.known_log_densities = {sum};
 }
 
 void PredictSession::HandOver() {
   for (PredictSlot& slot : slots()) {
     if (awaiting_summary_ == kMaxAwaitingSummary) return;
     if (slot.work == nullptr || !slot.work->done()) continue;
-    ReportValues(WorkKind::kPredict, slot.paths);
-    if (slot.conditional != nullptr && slot.first_path == 0) TakeKnownLogDensity(slot);
+    ReportValues(WorkKind::kPredict, slot.tile.paths);
+    if (slot.conditional != nullptr) TakeKnownLogDensities(slot);
     Summarise(slot);
     StartNextTile(&slot);
   }
   if (AllTilesTaken()) ReleaseResources();  // summaries do not use them
-  if (summarised_rows_ == paths()) Complete();
+  if (summarised_rows_ == groups_->unknown()) Complete();
 }
 
 bool PredictSession::SummaryIsShort(int64_t rows) const {
@@ -116,42 +136,46 @@ bool PredictSession::SummaryIsShort(int64_t rows) const {
 void PredictSession::Summarise(const PredictSlot& slot) {
   auto mixtures = std::make_shared<RawMixtures>();
   mixtures->components = config().num_components;
-  for (int64_t row = 0; row < slot.paths; ++row) {
+  for (int64_t p = 0; p < slot.tile.paths; ++p) {
     mixtures->Append(slot.conditional == nullptr
-                         ? slot.marginal->mixture(row)
-                         : slot.conditional->mixture(row, path_rows_->known()));
+                         ? slot.marginal->mixture(p)
+                         : slot.conditional->mixture(p, slot.tile.positions - 1));
   }
   const auto summarise = [mixtures, request = request_, context = context_pointer()] {
     return SummariseRows(*mixtures, context->transform, request->quantiles, request->want_mixtures,
                          request->snapping);
   };
-  const int64_t first_row = slot.first_path;
-  if (SummaryIsShort(slot.paths) && environment().may_summarise_at_once()) {
+  const int64_t first_path = slot.tile.first_path;
+  if (SummaryIsShort(slot.tile.paths) && environment().may_summarise_at_once()) {
     const absl::Time start = environment().clock->Now();
-    Store(first_row, summarise());
+    Store(first_path, summarise());
     environment().metrics->SummaryTime(environment().clock->Now() - start);
     return;
   }
   ++awaiting_summary_;
-  RunOnSummaryThread([this, summarise, first_row]() -> SessionEnvironment::Continuation {
+  RunOnSummaryThread([this, summarise, first_path]() -> SessionEnvironment::Continuation {
     auto summary = std::make_shared<PredictResult>(summarise());
-    return [this, summary, first_row] {
+    return [this, summary, first_path] {
       --awaiting_summary_;
-      Store(first_row, *summary);
+      Store(first_path, *summary);
       HandOver();
     };
   });
 }
 
-void PredictSession::Store(int64_t first_row, const PredictResult& summary) {
+void PredictSession::Store(int64_t first_path, const PredictResult& summary) {
+  std::vector<int64_t> rows;  // of the results
+  for (size_t i = 0; i < summary.mean.size(); ++i) {
+    rows.push_back(groups_->UnknownIndex(predicted_[first_path + i]));
+  }
   const int64_t components = summary.mixtures.components;
-  CopyRows(summary.mean, first_row, 1, &result_.mean);
-  CopyRows(summary.std, first_row, 1, &result_.std);
-  CopyRows(summary.quantiles, first_row, static_cast<int64_t>(request_->quantiles.size()),
+  CopyRows(summary.mean, rows, 1, &result_.mean);
+  CopyRows(summary.std, rows, 1, &result_.std);
+  CopyRows(summary.quantiles, rows, static_cast<int64_t>(request_->quantiles.size()),
            &result_.quantiles);
-  CopyRows(summary.mixtures.means, first_row, components, &result_.mixtures.means);
-  CopyRows(summary.mixtures.stds, first_row, components, &result_.mixtures.stds);
-  CopyRows(summary.mixtures.weights, first_row, components, &result_.mixtures.weights);
+  CopyRows(summary.mixtures.means, rows, components, &result_.mixtures.means);
+  CopyRows(summary.mixtures.stds, rows, components, &result_.mixtures.stds);
+  CopyRows(summary.mixtures.weights, rows, components, &result_.mixtures.weights);
   summarised_rows_ += static_cast<int64_t>(summary.mean.size());
 }
 

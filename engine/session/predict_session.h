@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "engine/api/call.h"
-#include "engine/session/path_rows.h"
+#include "engine/session/query_groups.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
@@ -18,8 +18,8 @@ struct PredictSlot : TileSlot<Work> {
 };
 
 // Each query row whose value is not known is a path. Without known values, the tiles are
-// PredictWork. With N known values, they are DensityWork of paths with N + 1 positions, the last of
-// which is the predicted row.
+// PredictWork. Otherwise they are DensityWork, and the path of a row in group g has N_g + 1
+// positions, the last of which is the predicted row. Rows with equal N_g follow each other.
 //
 // A tile that is done is summarised on the summary thread, because each quantile is the root of a
 // function. Only a few tiles are passed to this thread at a time, so that long requests take turns;
@@ -32,8 +32,7 @@ class PredictSession : public TiledSession<PredictSlot> {
                  std::shared_ptr<const PredictRequest> request, Callback<PredictResult> done);
 
  protected:
-  int64_t paths() const override { return query_rows() - request_->known.count(); }
-  int64_t positions() const override { return request_->known.count() + 1; }
+  std::vector<EqualPaths> PlanPaths() override;
   void Start() override;
   void StartTile(PredictSlot* slot, PoolRange buffer) override;
   void CollectTiles(absl::Time now) override;
@@ -42,15 +41,16 @@ class PredictSession : public TiledSession<PredictSlot> {
  private:
   void StartMarginalTile(PredictSlot* slot, PoolRange buffer);
   void StartConditionalTile(PredictSlot* slot, PoolRange buffer);
-  void TakeKnownLogDensity(const PredictSlot& slot);
+  void TakeKnownLogDensities(const PredictSlot& slot);
   void HandOver();
   void Summarise(const PredictSlot& slot);
   bool SummaryIsShort(int64_t rows) const;
-  void Store(int64_t first_row, const PredictResult& summary);
+  void Store(int64_t first_path, const PredictResult& summary);
 
   const std::shared_ptr<const PredictRequest> request_;
   const Callback<PredictResult> done_;
-  std::optional<PathRows> path_rows_;  // since Start
+  std::optional<QueryGroups> groups_;  // since PlanPaths
+  std::vector<int32_t> predicted_;     // [U]: the row of each path; since PlanPaths
   int64_t awaiting_summary_ = 0;       // tiles passed to the summary thread
   int64_t summarised_rows_ = 0;
   PredictResult result_;

@@ -1,5 +1,6 @@
 #include "engine/session/request_preparation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "engine/context/context_bytes.h"
 #include "engine/data/query_columns.h"
 #include "engine/data/training_limits.h"
+#include "engine/session/grouped_paths.h"
+#include "engine/session/query_groups.h"
 #include "engine/session/request_validation.h"
 
 namespace chorale {
@@ -79,9 +82,15 @@ bool DescribesSnapping(const PredictRequest& request) {
 bool DescribesSnapping(const SampleRequest& request) { return request.snapping == Snapping::kOn; }
 bool DescribesSnapping(const LogDensityRequest& /*request*/) { return true; }
 
-// The rows on each path of a request. A prediction has a path for each predicted row.
-int64_t PathRowCount(const PredictRequest& request) { return request.known.count() + 1; }
-int64_t PathRowCount(const RequestBase& request) { return request.query_rows.rows(); }
+// The rows on the longest path of a request. A prediction has a path for each predicted row.
+int64_t MostPathRows(const PredictRequest& request) {
+  const QueryGroups groups(request);
+  return PredictionLengths(groups, PredictedRows(groups)).back().positions;
+}
+int64_t MostPathRows(const RequestBase& request) {
+  const std::vector<int32_t>& sizes = request.group_sizes;
+  return sizes.empty() ? request.query_rows.rows() : *std::max_element(sizes.begin(), sizes.end());
+}
 
 // The warning about a request whose paths are longer than those of the model's training.
 ColumnNote BufferNote(int64_t path_rows, int64_t query_rows, const ModelConfig& config) {
@@ -90,7 +99,7 @@ ColumnNote BufferNote(int64_t path_rows, int64_t query_rows, const ModelConfig& 
     note.beyond_training =
         absl::StrCat("the request has ",
                      path_rows == query_rows ? absl::StrCat(query_rows, " query rows")
-                                             : absl::StrCat(path_rows, " rows on each path"),
+                                             : absl::StrCat(path_rows, " rows on a path"),
                      "; the model was trained on at most ", config.buffer_size,
                      ", so results may be less accurate");
   }
@@ -129,7 +138,7 @@ class QueryRowsPreparation : public Preparation {
     ColumnNote of_size =
         TrainingNote(ShapeUsed(context->record).rows, transform.used_features(), config);
     if (!of_size.empty()) notes.push_back(std::move(of_size));
-    ColumnNote of_buffer = BufferNote(PathRowCount(*request_), request_->query_rows.rows(), config);
+    ColumnNote of_buffer = BufferNote(MostPathRows(*request_), request_->query_rows.rows(), config);
     if (!of_buffer.empty()) notes.push_back(std::move(of_buffer));
     return PreparedRequest{std::move(context), std::move(query_rows), std::move(notes)};
   }

@@ -1,12 +1,16 @@
 #include "engine/session/request_validation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error_details.h"
 #include "base/status_macros.h"
+#include "engine/session/grouped_paths.h"
+#include "engine/session/query_groups.h"
 #include "engine/session/tile_plan.h"
 
 namespace chorale {
@@ -76,10 +80,34 @@ absl::Status ValidateKnownRows(const std::vector<int32_t>& rows, int64_t query_r
   return absl::OkStatus();
 }
 
+absl::Status ValidateGroupSizes(const std::vector<int32_t>& sizes, int64_t query_rows) {
+  if (sizes.empty()) return absl::OkStatus();
+  int64_t sum = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 1) {
+      return InvalidField(absl::StrCat("group_sizes[", i, "]"),
+                          absl::StrCat("is ", sizes[i], "; must be at least 1"));
+    }
+    sum += sizes[i];
+  }
+  if (sum == query_rows) return absl::OkStatus();
+  return InvalidField("group_sizes", absl::StrCat("has the sum ", sum, "; must be ", query_rows,
+                                                  " (the number of query rows)"));
+}
+
+// Checks that each group has a row whose value is not known.
+absl::Status ValidateUnknownRows(const QueryGroups& groups) {
+  for (int64_t group = 0; group < groups.count(); ++group) {
+    if (groups.known(group) < groups.positions(group)) continue;
+    return InvalidField("known.rows", absl::StrCat("contains all rows of group ", group,
+                                                   " (one row of each group must be left)"));
+  }
+  return absl::OkStatus();
+}
+
 // Checks known values of which there may be `sets` sets instead of one. `of_sets` names them.
-absl::Status ValidateKnown(const KnownValues& known, int64_t query_rows, int64_t sets,
-                           absl::string_view of_sets) {
-  RETURN_IF_ERROR(ValidateKnownRows(known.rows, query_rows));
+absl::Status ValidateKnownValues(const KnownValues& known, int64_t sets,
+                                 absl::string_view of_sets) {
   const int64_t values = static_cast<int64_t>(known.values.size());
   const int64_t rows = known.count();
   if (values != rows && (values % sets != 0 || values / sets != rows)) {
@@ -98,9 +126,14 @@ absl::Status ValidateKnown(const KnownValues& known, int64_t query_rows, int64_t
   return absl::OkStatus();
 }
 
+// Checks the query rows, their groups and the known rows. Then QueryGroups can be created.
 absl::Status ValidateBase(const RequestBase& request, const Limits& limits) {
   RETURN_IF_ERROR(ValidateQueryRows(request.query_rows, limits));
-  return ValidateLocalRows(request, limits);
+  RETURN_IF_ERROR(ValidateLocalRows(request, limits));
+  const int64_t query_rows = request.query_rows.rows();
+  RETURN_IF_ERROR(ValidateGroupSizes(request.group_sizes, query_rows));
+  RETURN_IF_ERROR(ValidateKnownRows(request.known.rows, query_rows));
+  return ValidateUnknownRows(QueryGroups(request));
 }
 
 // Checks the rows of a path, of which `field` "has" or "requires" this number.
@@ -113,13 +146,23 @@ absl::Status ValidateBuffer(absl::string_view field, absl::string_view has, int6
                    " rows (set beyond_buffer to BEYOND_BUFFER_WRAP to exceed it)"));
 }
 
+// Checks the rows of the joint paths of each group.
+absl::Status ValidateJointPaths(const RequestBase& request, const ModelConfig& config) {
+  if (request.group_sizes.empty()) {
+    return ValidateBuffer("rows", "has", request.query_rows.rows(), request.beyond_buffer, config);
+  }
+  const auto largest = std::max_element(request.group_sizes.begin(), request.group_sizes.end());
+  return ValidateBuffer(absl::StrCat("group_sizes[", largest - request.group_sizes.begin(), "]"),
+                        "is", *largest, request.beyond_buffer, config);
+}
+
 absl::Status ValidateBufferBytes(const RequestedPaths& request, const ModelConfig& config,
                                  const Backend& backend) {
   const TilePlan plan = PlanTiles(backend, config, request, 1);
   return LimitUnless(
       plan.slots > 0, "rows",
       absl::StrCat("has ", request.query_rows, " query rows, which need ", plan.slot_bytes,
-                   " bytes of the buffer pool for ", plan.tile_paths,
+                   " bytes of the buffer pool for ", plan.MostTilePaths(),
                    request.work == WorkKind::kPredict ? " rows" : " paths", " at a time",
                    plan.rows_bytes > 0
                        ? absl::StrCat(" and ", plan.rows_bytes, " bytes for their encodings")
@@ -158,10 +201,10 @@ absl::Status ValidateMixtureCount(int64_t vectors, int64_t query_rows, const Mod
 
 // Checks that the response of a density fits. REQUIRES: the counts of the request are within their
 // limits.
-absl::Status ValidateDensityResponse(const LogDensityRequest& request, const ModelConfig& config,
-                                     const Limits& limits) {
+absl::Status ValidateDensityResponse(const LogDensityRequest& request, const QueryGroups& groups,
+                                     const ModelConfig& config, const Limits& limits) {
   const int64_t vectors = request.vectors;
-  const int64_t query_rows = request.query_rows.rows() - request.known.count();  // of the response
+  const int64_t query_rows = groups.unknown();  // of the response
   const int64_t orders = request.random_orders;
   if (orders > 0 && request.want_terms) {
     return InvalidField("include_terms",
@@ -181,9 +224,9 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
     RETURN_IF_ERROR(ValidateMixtureCount(vectors, query_rows, config, limits));
     mixture_numbers = vectors * query_rows * config.num_components * kNumbersOfComponent;
   }
-  const int64_t per_vector = orders > 1 ? 2 : 1;  // density and standard error
-  return ValidateResponse({{"values", vectors * per_vector},
-                           {"known.values", request.known.sets()},
+  const int64_t per_group = orders > 1 ? 2 : 1;  // density and standard error
+  return ValidateResponse({{"values", vectors * groups.count() * per_group},
+                           {"known.values", request.known.sets() * groups.count()},
                            {"include_terms", request.want_terms ? vectors * query_rows : 0},
                            {"include_cdfs", request.want_cdfs ? vectors * query_rows : 0},
                            {"include_mixtures", mixture_numbers}},
@@ -195,10 +238,10 @@ absl::Status ValidateDensityResponse(const LogDensityRequest& request, const Mod
 absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
   RETURN_IF_ERROR(ValidateBase(request, limits));
+  RETURN_IF_ERROR(ValidateKnownValues(request.known, 1, ""));
   const int64_t query_rows = request.query_rows.rows();
-  RETURN_IF_ERROR(ValidateKnown(request.known, query_rows, 1, ""));
-  const int64_t known = request.known.count();
-  const int64_t predicted = query_rows - known;
+  const QueryGroups groups(request);
+  const int64_t predicted = groups.unknown();
   const int64_t quantiles = static_cast<int64_t>(request.quantiles.size());
   if (quantiles > limits.max_quantiles) {
     return LimitExceeded("quantiles", absl::StrCat("has ", quantiles, " entries; the limit is ",
@@ -221,15 +264,21 @@ absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& c
                                     {"quantiles", predicted * quantiles},
                                     {"include_mixtures", mixture_numbers}},
                                    limits));
-  if (known == 0) {
-    return ValidateBufferBytes({query_rows, 1, query_rows, WorkKind::kPredict}, config, backend);
+  const std::vector<EqualPaths> lengths = PredictionLengths(groups, PredictedRows(groups));
+  if (request.known.count() == 0) {
+    return ValidateBufferBytes({query_rows, lengths, WorkKind::kPredict}, config, backend);
   }
-  RETURN_IF_ERROR(AtMost("known.rows", "values", predicted, known + 1, 1, limits.max_values));
-  RETURN_IF_ERROR(ValidateBuffer("known.rows",
-                                 absl::StrCat("has ", known, " entries, which require paths of"),
-                                 known + 1, request.beyond_buffer, config));
-  return ValidateBufferBytes({query_rows, known + 1, predicted, WorkKind::kDensity}, config,
-                             backend);
+  int64_t values = 0;
+  for (const EqualPaths& length : lengths) values += length.paths * length.positions;
+  RETURN_IF_ERROR(
+      LimitUnless(values <= limits.max_values, "known.rows",
+                  absl::StrCat("requires ", values, " values on the paths of ", predicted,
+                               " predictions; the limit is ", limits.max_values)));
+  // The longest paths come last.
+  RETURN_IF_ERROR(ValidateBuffer(
+      "known.rows", absl::StrCat("has ", request.known.count(), " entries, which require paths of"),
+      lengths.back().positions, request.beyond_buffer, config));
+  return ValidateBufferBytes({query_rows, lengths, WorkKind::kDensity}, config, backend);
 }
 
 absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& config,
@@ -238,19 +287,22 @@ absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& co
   const int64_t query_rows = request.query_rows.rows();
   RETURN_IF_ERROR(InRange("path_count", request.paths, 1, limits.max_paths));
   RETURN_IF_ERROR(AtMost("path_count", "values", request.paths, query_rows, 1, limits.max_values));
-  RETURN_IF_ERROR(ValidateKnown(request.known, query_rows, request.paths, "paths"));
-  RETURN_IF_ERROR(ValidateResponse({{"known.values", request.known.sets()}}, limits));
-  RETURN_IF_ERROR(ValidateBuffer("rows", "has", query_rows, request.beyond_buffer, config));
-  return ValidateBufferBytes({query_rows, query_rows, request.paths, WorkKind::kDecode}, config,
-                             backend);
+  RETURN_IF_ERROR(ValidateKnownValues(request.known, request.paths, "paths"));
+  const QueryGroups groups(request);
+  RETURN_IF_ERROR(
+      ValidateResponse({{"known.values", request.known.sets() * groups.count()}}, limits));
+  RETURN_IF_ERROR(ValidateJointPaths(request, config));
+  return ValidateBufferBytes(
+      {query_rows, GroupedPaths(&groups, request.paths).lengths(), WorkKind::kDecode}, config,
+      backend);
 }
 
 absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend) {
   RETURN_IF_ERROR(ValidateBase(request, limits));
   const int64_t query_rows = request.query_rows.rows();
-  RETURN_IF_ERROR(ValidateKnownRows(request.known.rows, query_rows));
-  const int64_t unknown = query_rows - request.known.count();
+  const QueryGroups groups(request);
+  const int64_t unknown = groups.unknown();
   const int64_t values = static_cast<int64_t>(request.y.size());
   const int64_t vectors = request.vectors;
   if (vectors < 1 || values % unknown != 0 || values / unknown != vectors) {
@@ -270,16 +322,16 @@ absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig
                           absl::StrCat("is ", request.y[i], "; must be finite"));
     }
   }
-  RETURN_IF_ERROR(ValidateKnown(request.known, query_rows, vectors, "vectors"));
+  RETURN_IF_ERROR(ValidateKnownValues(request.known, vectors, "vectors"));
   const int64_t orders = request.random_orders;
   RETURN_IF_ERROR(InRange("random_order_count", orders, 0, limits.max_orders));
   RETURN_IF_ERROR(
       AtMost("random_order_count", "values", vectors, query_rows, orders, limits.max_values));
-  RETURN_IF_ERROR(ValidateDensityResponse(request, config, limits));
-  RETURN_IF_ERROR(ValidateBuffer("rows", "has", query_rows, request.beyond_buffer, config));
+  RETURN_IF_ERROR(ValidateDensityResponse(request, groups, config, limits));
+  RETURN_IF_ERROR(ValidateJointPaths(request, config));
+  const int64_t paths = vectors * std::max<int64_t>(orders, 1);
   return ValidateBufferBytes(
-      {query_rows, query_rows, vectors * std::max<int64_t>(orders, 1), WorkKind::kDensity}, config,
-      backend);
+      {query_rows, GroupedPaths(&groups, paths).lengths(), WorkKind::kDensity}, config, backend);
 }
 
 }  // namespace chorale

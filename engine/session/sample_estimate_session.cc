@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "engine/backend/flop_model.h"
+#include "engine/session/grouped_paths.h"
+#include "engine/session/query_groups.h"
 #include "engine/session/tile_plan.h"
 
 namespace chorale {
@@ -15,14 +16,22 @@ SampleEstimateSession::SampleEstimateSession(CallStart start, const SessionEnvir
       request_(std::move(request)),
       observer_(std::move(observer)) {}
 
+TilePlan SampleEstimateSession::MakePlan() {
+  const QueryGroups groups(*request_);
+  return PlanTiles(
+      *environment().backend, config(),
+      {query_rows(), GroupedPaths(&groups, request_->paths).lengths(), WorkKind::kDecode},
+      environment().max_slices);
+}
+
 Estimate SampleEstimateSession::EstimateWork() const {
-  const TilePlan plan = PlanTiles(*environment().backend, config(),
-                                  {query_rows(), query_rows(), request_->paths, WorkKind::kDecode},
-                                  environment().max_slices);
   Estimate estimate;
-  for (const int64_t bytes : plan.ranges()) estimate.device_bytes += bytes;
-  estimate.duration = context().model->decode_rate.TimeOf(
-      DecodeFlops(config(), request_->paths, context().record.shape().keys(), 0, query_rows()));
+  for (const int64_t bytes : plan().ranges()) estimate.device_bytes += bytes;
+  double flops = 0;
+  for (const TilePlan::EqualTiles& equal : plan().lengths) {
+    flops += PathFlops(config(), context().record.shape().keys(), equal.length, WorkKind::kDecode);
+  }
+  estimate.duration = context().model->decode_rate.TimeOf(flops);
   return estimate;
 }
 

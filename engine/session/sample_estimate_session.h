@@ -20,6 +20,7 @@ class SampleEstimateSession : public Session {
   bool only_validates() const override { return true; }
 
  protected:
+  TilePlan MakePlan() override;
   void Deliver(absl::Status status, absl::Time now) override;
 
  private:

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "engine/session/mixture_results.h"
 #include "engine/session/random_key.h"
 
 namespace chorale {
@@ -15,35 +16,42 @@ SampleSession::SampleSession(CallStart start, const SessionEnvironment* environm
       request_(std::move(request)),
       observer_(std::move(observer)) {}
 
+std::vector<EqualPaths> SampleSession::PlanPaths() {
+  groups_.emplace(*request_);
+  paths_.emplace(&*groups_, request_->paths);
+  return paths_->lengths();
+}
+
 void SampleSession::Start() {
   random_key_ = RandomKey(*request_->seed, source());
-  path_rows_.emplace(request_->known.rows, query_rows());
-  summary_.known_log_densities.resize(request_->known.sets());
+  summary_.known_log_densities.resize(request_->known.sets() * groups_->count());
   TiledSession::Start();
 }
 
 void SampleSession::StartTile(SampleSlot* slot, PoolRange buffer) {
-  slot->delivered = path_rows_->known();
+  const auto& [first_path, paths, positions] = slot->tile;
+  slot->known = groups_->known(paths_->At(first_path).group);
+  slot->delivered = slot->known;
   slot->order = request_->order == RowOrder::kRandomPerPath
-                    ? path_rows_->RandomOrders(random_key_, slot->first_path, slot->paths)
-                    : path_rows_->GivenOrder(slot->paths);
+                    ? paths_->RandomOrders(random_key_, first_path, paths)
+                    : paths_->GivenOrder(first_path, paths);
   DecodeSpec spec;
-  spec.tile = {resident(), rows(), slot->paths, slot->order};
+  spec.tile = {resident(), rows(), paths, slot->order};
   spec.buffer = buffer;
   spec.seed = random_key_;
-  spec.first_path = slot->first_path;
+  spec.path_numbers = paths_->Numbers(first_path, paths);
   spec.forced_values = ForcedValues(*slot);
   slot->work = environment().backend->NewDecode(std::move(spec));
 }
 
 // Returns DecodeSpec::forced_values of the tile, [N, paths].
 std::vector<float> SampleSession::ForcedValues(const SampleSlot& slot) const {
-  std::vector<float> values;
-  values.reserve(path_rows_->known() * slot.paths);
-  for (int64_t i = 0; i < path_rows_->known(); ++i) {
-    for (int64_t path = 0; path < slot.paths; ++path) {
-      values.push_back(
-          context().transform.ToModel(request_->known.value(slot.first_path + path, i)));
+  const auto& [first_path, paths, positions] = slot.tile;
+  std::vector<float> values(slot.known * paths);
+  for (int64_t p = 0; p < paths; ++p) {
+    const auto [group, path] = paths_->At(first_path + p);
+    for (int64_t i = 0; i < slot.known; ++i) {
+      values[i * paths + p] = context().transform.ToModel(groups_->KnownValue(group, path, i));
     }
   }
   return values;
@@ -67,9 +75,9 @@ void SampleSession::AppendTiles(std::vector<Slice>* slices) {
   for (const SampleSlot& slot : slots()) {
     if (slot.work == nullptr) continue;
     if (allowance <= 0) return;
-    const int64_t share = allowance / running-- / slot.paths;
+    const int64_t share = allowance / running-- / slot.tile.paths;
     const int64_t steps = std::clamp<int64_t>(share, 1, slot.work->steps_at_this_cost());
-    allowance -= steps * slot.paths;
+    allowance -= steps * slot.tile.paths;
     slices->push_back({slot.work.get(), steps});
   }
 }
@@ -94,19 +102,26 @@ void SampleSession::CollectTiles(absl::Time now) {
 }
 
 SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
-  const int64_t paths = slot->paths;
+  const auto& [first_path, paths, positions] = slot->tile;
   SampleBlock block;
-  block.first_path = slot->first_path;
   block.paths = paths;
-  block.first_step = slot->delivered - path_rows_->known();
+  if (request_->group_sizes.empty()) {
+    block.first_path = first_path;
+  } else {
+    for (int64_t p = first_path; p < first_path + paths; ++p) {
+      block.path_indices.push_back(static_cast<int32_t>(paths_->At(p).path));
+    }
+  }
+  block.first_step = slot->delivered - slot->known;
   block.steps = slot->work->steps_done() - slot->delivered;
   const int64_t count = paths * block.steps;
   block.values.resize(count);
   if (request_->want_log_densities) block.log_densities.resize(count);
-  const bool own_orders = request_->order == RowOrder::kRandomPerPath;
-  if (own_orders) block.query_rows.resize(count);
+  const bool names_rows =
+      request_->order == RowOrder::kRandomPerPath || !request_->group_sizes.empty();
+  if (names_rows) block.query_rows.resize(count);
 
-  // By position, [T, paths].
+  // By position, [P, paths].
   const absl::Span<const float> values = slot->work->values();
   const absl::Span<const double> log_densities = slot->work->log_densities();
   const FeatureTransform& transform = context().transform;
@@ -121,7 +136,10 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
       if (request_->want_log_densities) {
         block.log_densities[out] = log_densities[position * paths + path] - log_scale;
       }
-      if (own_orders) block.query_rows[out] = slot->order[path * query_rows() + position];
+      if (names_rows) {
+        block.query_rows[out] = slot->order.empty() ? static_cast<int32_t>(position)
+                                                    : slot->order[path * positions + position];
+      }
     }
   }
   slot->delivered += block.steps;
@@ -130,15 +148,12 @@ SampleBlock SampleSession::TakeBlock(SampleSlot* slot) {
 }
 
 void SampleSession::TakeKnownLogDensities(const SampleSlot& slot) {
-  const int64_t known = path_rows_->known();
-  const double log_scale = std::log(context().transform.y_std());
-  const absl::Span<const double> log_densities = slot.work->log_densities();  // [T, paths]
-  for (int64_t path = 0; path < slot.paths; ++path) {
-    const int64_t set = slot.first_path + path;
-    if (set >= request_->known.sets()) break;  // all paths share one set
-    double sum = 0;
-    for (int64_t i = 0; i < known; ++i) sum += log_densities[i * slot.paths + path] - log_scale;
-    summary_.known_log_densities[set] = sum;
+  const auto& [first_path, paths, positions] = slot.tile;
+  for (int64_t p = 0; p < paths; ++p) {
+    const auto [group, path] = paths_->At(first_path + p);
+    if (path >= request_->known.sets()) continue;  // all paths share one set
+    summary_.known_log_densities[path * groups_->count() + group] =
+        KnownLogDensity(slot.work->log_densities(), paths, p, slot.known, context().transform);
   }
 }
 

@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "engine/api/call.h"
-#include "engine/session/path_rows.h"
+#include "engine/session/grouped_paths.h"
+#include "engine/session/query_groups.h"
 #include "engine/session/tiled_session.h"
 
 namespace chorale {
 
 struct SampleSlot : TileSlot<DecodeWork> {
   std::vector<int32_t> order;  // TileSpec::order
-  int64_t delivered = 0;  // positions of known values, and those that the observer has received
+  int64_t known = 0;           // positions of known values
+  int64_t delivered = 0;       // these positions, and those that the observer has received
 };
 
 // Draws several tiles at a time in their order, and passes the values of each tick to the observer.
@@ -31,7 +33,7 @@ class SampleSession : public TiledSession<SampleSlot> {
   bool WaitsForReader() const override;
 
  protected:
-  int64_t paths() const override { return request_->paths; }
+  std::vector<EqualPaths> PlanPaths() override;
   void StartTile(SampleSlot* slot, PoolRange buffer) override;
   void AppendTiles(std::vector<Slice>* slices) override;
   void CollectTiles(absl::Time now) override;
@@ -46,7 +48,8 @@ class SampleSession : public TiledSession<SampleSlot> {
 
   const std::shared_ptr<const SampleRequest> request_;
   const std::shared_ptr<SampleObserver> observer_;
-  std::optional<PathRows> path_rows_;  // since Start
+  std::optional<QueryGroups> groups_;  // since PlanPaths
+  std::optional<GroupedPaths> paths_;  // since PlanPaths
   uint64_t random_key_ = 0;
   int64_t delivered_values_ = 0;
   SampleSummary summary_;

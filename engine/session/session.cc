@@ -17,6 +17,7 @@ void Session::SetContext(PreparedRequest prepared, ContextCache::Pin pin) {
   pin_ = std::move(pin);
   found_resident_ = pin_.resident() != nullptr;
   state_ = State::kWaitingForContext;
+  plan_ = MakePlan();
 }
 
 void Session::ForgetContext() {
@@ -25,6 +26,7 @@ void Session::ForgetContext() {
   context_.reset();
   features_ = FeatureMatrix();
   notes_.clear();
+  plan_ = TilePlan();
   query_rows_ = 0;
   state_ = State::kLookingUp;
 }

@@ -131,11 +131,12 @@ class Session {
   // Returns the time that the request has spent waiting for the look-up, for space or for
   // admission. Excludes the time for reading and encoding its context.
   absl::Duration TimeQueued(absl::Time now) const;
-  // Returns the tiles, and the buffer bytes that the session needs at the same time.
-  virtual TilePlan Plan() const { return TilePlan(); }
+  // Returns the tiles, and the buffer bytes that the session needs at the same time. REQUIRES:
+  // SetContext was called.
+  const TilePlan& plan() const { return plan_; }
   // Returns all work of the request, except encoding its context and its query rows.
   virtual RequestedWork Requested() const { return RequestedWork(); }
-  // Starts the session. `buffers` are the leases of Plan().ranges().
+  // Starts the session. `buffers` are the leases of plan().ranges().
   void Admit(std::vector<BufferPool::Lease> buffers, absl::Time now);
 
   // --- While admitted -------------------------------------------------------------------------
@@ -157,6 +158,9 @@ class Session {
 
  protected:
   virtual void Deliver(absl::Status status, absl::Time now) = 0;
+  // Plans the tiles; called when the request has been validated against its context, and again
+  // after ForgetContext.
+  virtual TilePlan MakePlan() { return TilePlan(); }
   // Returns true if the session is complete once its context is resident.
   virtual bool ContextIsEnough() const { return false; }
   // Creates the first tiles; called once the query rows are encoded. The default implementations of
@@ -215,6 +219,7 @@ class Session {
   int64_t query_rows_ = 0;
   FeatureMatrix features_;  // moved out at admission
   std::vector<ColumnNote> notes_;
+  TilePlan plan_;
   // The order of these members matters: work uses rows, buffers and the pinned context.
   ContextCache::Pin pin_;
   std::vector<BufferPool::Lease> buffers_;  // one per slot

@@ -3,7 +3,6 @@
 #ifndef CHORALE_ENGINE_SESSION_TILE_PLAN_H_
 #define CHORALE_ENGINE_SESSION_TILE_PLAN_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -17,20 +16,38 @@ namespace chorale {
 int64_t TileBytes(const Backend& backend, const ModelConfig& config, int64_t positions,
                   int64_t paths, WorkKind work);
 
-// The paths of a request.
-struct RequestedPaths {
-  int64_t query_rows = 0;
+// Paths of equal length.
+struct EqualPaths {
   int64_t positions = 0;  // of each path
   int64_t paths = 0;
+};
+
+// The paths of a request, in a sequence.
+struct RequestedPaths {
+  int64_t query_rows = 0;
+  std::vector<EqualPaths> lengths;
   WorkKind work = WorkKind::kDecode;  // or kDensity, or kPredict
+};
+
+// A part of the sequence of paths, of equal length.
+struct PlannedTile {
+  int64_t first_path = 0;
+  int64_t paths = 0;
+  int64_t positions = 0;
 };
 
 // Tiles run in their order, at most `slots` at a time, and the buffer of a slot serves one tile
 // after another. So the buffer bytes of a request are exact, are known before it starts, and do not
 // grow with its number of paths.
 struct TilePlan {
-  int64_t paths = 0;       // of the request
-  int64_t tile_paths = 0;  // of each tile except the last, which may have fewer
+  // Tiles of paths of equal length.
+  struct EqualTiles {
+    EqualPaths length;
+    int64_t tile_paths = 0;  // of each tile except the last, which may have fewer
+    int64_t tiles = 0;
+  };
+
+  std::vector<EqualTiles> lengths;
   int64_t tiles = 0;
   int64_t slots = 0;       // 0 if the buffer of one tile exceeds the pool
   int64_t slot_bytes = 0;  // buffer memory per slot; 0 for requests without tiles
@@ -44,13 +61,19 @@ struct TilePlan {
     return bytes;
   }
 
-  int64_t first_path(int64_t tile) const { return tile * tile_paths; }
-  int64_t paths_of(int64_t tile) const { return std::min(tile_paths, paths - first_path(tile)); }
+  // Returns the paths of the largest tiles.
+  int64_t MostTilePaths() const;
+  // REQUIRES: 0 <= index < tiles.
+  PlannedTile tile(int64_t index) const;
 };
+
+// Returns the estimated FLOPs of the paths.
+double PathFlops(const ModelConfig& config, int64_t context_rows, const EqualPaths& length,
+                 WorkKind work);
 
 // Plans the paths of a request. At most `max_slots` tiles run at a time, and no more than fit into
 // half of the buffer pool, so that no request takes the whole pool; a single tile may be larger.
-// REQUIRES: the counts and max_slots are positive.
+// REQUIRES: the counts and max_slots are positive, and there are paths.
 TilePlan PlanTiles(const Backend& backend, const ModelConfig& config, const RequestedPaths& request,
                    int64_t max_slots);
 

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backend/flop_model.h"
 #include "engine/session/session.h"
 #include "engine/session/tile_plan.h"
 
@@ -19,8 +18,7 @@ template <typename WorkType>
 struct TileSlot {
   BufferPool::Lease buffer;        // empty if the backend needs none
   std::unique_ptr<WorkType> work;  // null if no tile is left for this slot
-  int64_t first_path = 0;
-  int64_t paths = 0;
+  PlannedTile tile;
 };
 
 // Starts the next tile in a slot as soon as the previous tile is done, so that memory does not grow
@@ -30,23 +28,13 @@ struct TileSlot {
 template <typename SlotType>
 class TiledSession : public Session {
  public:
-  TilePlan Plan() const override {
-    return PlanTiles(*environment().backend, config(), {query_rows(), positions(), paths(), kind_},
-                     environment().max_slices);
-  }
-
   RequestedWork Requested() const override {
-    const int64_t context_rows = context().record.shape().keys();
-    switch (kind_) {
-      case WorkKind::kDecode:
-        return {kind_, DecodeFlops(config(), paths(), context_rows, 0, positions()),
-                paths() * positions()};
-      case WorkKind::kDensity:
-        return {kind_, DensityFlops(config(), context_rows, positions(), paths()),
-                paths() * positions()};
-      default:
-        return {kind_, PredictFlops(config(), context_rows, paths()), paths()};
+    RequestedWork work{.kind = kind_};
+    for (const TilePlan::EqualTiles& equal : plan().lengths) {
+      work.flops += PathFlops(config(), context().record.shape().keys(), equal.length, kind_);
+      work.values += equal.length.paths * equal.length.positions;
     }
+    return work;
   }
 
   void ReleaseResources() override {
@@ -58,19 +46,21 @@ class TiledSession : public Session {
   TiledSession(CallStart start, const SessionEnvironment* environment, WorkKind kind)
       : Session(std::move(start), environment), kind_(kind) {}
 
-  // Returns the number of paths of the whole request. REQUIRES: SetContext was called.
-  virtual int64_t paths() const = 0;
-  // Returns the number of positions of each path.
-  virtual int64_t positions() const { return query_rows(); }
-  // Creates the work for the tile of a slot, whose first_path and paths are set. `buffer` is the
-  // part of the slot's buffer that a tile of this size uses.
+  // Returns the paths of the whole request, which has been validated.
+  virtual std::vector<EqualPaths> PlanPaths() = 0;
+  // Creates the work for the tile of a slot, whose `tile` is set. `buffer` is the part of the
+  // slot's buffer that a tile of this size uses.
   virtual void StartTile(SlotType* slot, PoolRange buffer) = 0;
 
+  TilePlan MakePlan() override {
+    return PlanTiles(*environment().backend, config(), {query_rows(), PlanPaths(), kind_},
+                     environment().max_slices);
+  }
+
   void Start() override {
-    plan_ = Plan();
-    slots_.resize(plan_.slots);
+    slots_.resize(plan().slots);
     for (size_t i = 0; i < slots_.size(); ++i) {
-      if (plan_.slot_bytes > 0) slots_[i].buffer = std::move(buffers()[i]);
+      if (plan().slot_bytes > 0) slots_[i].buffer = std::move(buffers()[i]);
       StartNextTile(&slots_[i]);
     }
   }
@@ -79,15 +69,14 @@ class TiledSession : public Session {
   // left.
   void StartNextTile(SlotType* slot) {
     slot->work.reset();
-    if (next_tile_ == plan_.tiles) {
+    if (next_tile_ == plan().tiles) {
       slot->buffer.Reset();
       return;
     }
-    const int64_t tile = next_tile_++;
-    slot->first_path = plan_.first_path(tile);
-    slot->paths = plan_.paths_of(tile);
+    slot->tile = plan().tile(next_tile_++);
     StartTile(slot, {slot->buffer.range().offset,
-                     TileBytes(*environment().backend, config(), positions(), slot->paths, kind_)});
+                     TileBytes(*environment().backend, config(), slot->tile.positions,
+                               slot->tile.paths, kind_)});
   }
 
   void AppendTiles(std::vector<Slice>* slices) override {
@@ -108,7 +97,6 @@ class TiledSession : public Session {
 
  private:
   const WorkKind kind_;
-  TilePlan plan_;
   std::vector<SlotType> slots_;
   int64_t next_tile_ = 0;
 };

@@ -57,6 +57,7 @@ absl::Status DecodeBase(const Message& message, const Limits& limits, RequestBas
   request->local_rows = message.local_row_count();
   request->known.rows.assign(message.known().rows().begin(), message.known().rows().end());
   request->known.values.assign(message.known().values().begin(), message.known().values().end());
+  request->group_sizes.assign(message.group_sizes().begin(), message.group_sizes().end());
   ASSIGN_OR_RETURN(request->beyond_buffer, DecodeBeyondBuffer(message.beyond_buffer()));
   return absl::OkStatus();
 }

@@ -205,7 +205,12 @@ void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message) {
 }
 
 void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::SampleBlock* message) {
-  message->set_first_path(block.first_path + first);
+  if (block.path_indices.empty()) {
+    message->set_first_path(block.first_path + first);
+  } else {
+    const auto indices = block.path_indices.begin() + first;
+    message->mutable_paths()->Add(indices, indices + paths);
+  }
   message->set_path_count(paths);
   message->set_first_step(block.first_step);
   message->set_step_count(block.steps);
@@ -223,11 +228,11 @@ void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::Sam
 
 int64_t EncodedBytesPerPath(const SampleBlock& block) {
   constexpr int64_t kDouble = 8;
-  constexpr int64_t kMaxVarint = 5;  // a target index is never negative
+  constexpr int64_t kMaxVarint = 5;  // indices are never negative
   int64_t per_value = kDouble;
   if (!block.log_densities.empty()) per_value += kDouble;
   if (!block.query_rows.empty()) per_value += kMaxVarint;
-  return per_value * block.steps;
+  return per_value * block.steps + (block.path_indices.empty() ? 0 : kMaxVarint);
 }
 
 }  // namespace chorale

@@ -140,7 +140,7 @@ ABSL_FLAG(int64_t, max_features, 1024, "Maximum number of feature columns of a t
 ABSL_FLAG(int64_t, max_categories, 4096, "Maximum number of distinct categories of a column.");
 ABSL_FLAG(int64_t, max_dataset_mib, 256, "Maximum size of a dataset in MiB.");
 ABSL_FLAG(int64_t, max_paths, 16384, "Maximum number of paths (B) of a call.");
-ABSL_FLAG(int64_t, max_query_rows, 4096, "Maximum number of query rows (T) of a call.");
+ABSL_FLAG(int64_t, max_query_rows, 16384, "Maximum number of query rows (T) of a call.");
 ABSL_FLAG(int64_t, max_orders, 1024, "Maximum number of random orders (R) of a LogDensity call.");
 ABSL_FLAG(int64_t, max_values, 4 << 20, "Maximum number of values (B * T * R) of a call.");
 ABSL_FLAG(bool, reflection, true,

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -132,7 +133,8 @@ Works<DecodeWork> BenchSession::NewDecodes(uint64_t seed) const {
     spec.tile = Tile(TilePaths(tile));
     spec.buffer = {offset, backend_->BufferBytes(config(), point_.query_rows, spec.tile.paths)};
     spec.seed = seed;
-    spec.first_path = tile * backend_->tile_paths();
+    spec.path_numbers.resize(spec.tile.paths);
+    std::iota(spec.path_numbers.begin(), spec.path_numbers.end(), tile * backend_->tile_paths());
     spec.forced_values = MakeValues(point_.known_rows * spec.tile.paths, 5 + tile);
     offset += spec.buffer.bytes;
     works.push_back(backend_->NewDecode(std::move(spec)));

@@ -85,10 +85,10 @@ const Spoiling kSpoilings[] = {
     {"too many rows",
      [](v1::Table* t) {
        for (auto& column : *t->mutable_columns()) {
-         while (column.numeric().values_size() <= 4096) column.mutable_numeric()->add_values(0);
+         while (column.numeric().values_size() <= 16384) column.mutable_numeric()->add_values(0);
        }
      },
-     "4096"},
+     "16384"},
 };
 
 class RefusalTest : public ::testing::Test {

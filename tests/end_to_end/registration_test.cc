@@ -312,7 +312,7 @@ TEST_F(RegistrationTest, DescribesTheServer) {
   EXPECT_FALSE(info.version().empty());
   EXPECT_FALSE(info.backend().empty());
   EXPECT_FALSE(info.device().empty());
-  EXPECT_EQ(info.limits().max_query_rows(), 4096);
+  EXPECT_EQ(info.limits().max_query_rows(), 16384);
 }
 
 TEST_F(RegistrationTest, ListsAndDescribesModels) {

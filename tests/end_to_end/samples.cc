@@ -71,6 +71,7 @@ SampleStream::SampleStream(v1::Chorale::Stub& stub, const v1::SampleRequest& req
   samples_.log_densities.assign(want_log_densities_ ? size : 0, nan);
   samples_.order.assign(size, -1);
   seen_.assign(size, 0);
+  has_groups_ = request.group_sizes_size() > 0;
   FillKnown(request.known());
   context_.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   reader_ = stub.Sample(&context_, request);
@@ -91,7 +92,7 @@ void SampleStream::FillKnown(const v1::KnownValues& known) {
         samples_.values[path * query_rows + row] = known.values(static_cast<int>(value));
       }
       seen_[path * query_rows + row] = 1;
-      if (i < query_rows) samples_.order[path * query_rows + i] = row;
+      if (i < query_rows && !has_groups_) samples_.order[path * query_rows + i] = row;
     }
   }
   for (int32_t row = 0; row < query_rows; ++row) {
@@ -123,7 +124,7 @@ Samples SampleStream::Finish() {
   samples_.status = reader_->Finish();
   finished_ = true;
   const auto missing = std::count(seen_.begin(), seen_.end(), 0);
-  if (samples_.status.ok() && missing > 0) {
+  if (samples_.status.ok() && samples_.problem.empty() && missing > 0) {
     samples_.problem = absl::StrCat(missing, " values never came");
   }
   return samples_;
@@ -133,17 +134,23 @@ void SampleStream::Add(const v1::SampleBlock& block) {
   const int64_t count = block.path_count() * block.step_count();
   const auto steps = static_cast<int64_t>(drawn_rows_.size());
   const bool fits = block.first_path() >= 0 && block.first_step() >= 0 && count > 0 &&
-                    block.first_path() + block.path_count() <= samples_.paths &&
+                    (has_groups_ || block.first_path() + block.path_count() <= samples_.paths) &&
                     block.first_step() + block.step_count() <= steps;
   const bool sizes = block.values_size() == count &&
                      block.log_densities_size() == (want_log_densities_ ? count : 0) &&
-                     (block.rows_size() == count || block.rows_size() == 0);
+                     (block.rows_size() == count || block.rows_size() == 0) &&
+                     block.paths_size() == (has_groups_ ? block.path_count() : 0);
   if (!fits || !sizes) {
     samples_.problem = "a block of the wrong shape: " + block.ShortDebugString().substr(0, 200);
     return;
   }
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t path = block.first_path() + i / block.step_count();
+    const int64_t p = i / block.step_count();
+    const int64_t path = has_groups_ ? block.paths(p) : block.first_path() + p;
+    if (path < 0 || path >= samples_.paths) {
+      samples_.problem = absl::StrCat("no path ", path);
+      return;
+    }
     const int64_t step = block.first_step() + i % block.step_count();
     const int64_t query_row = block.rows_size() > 0 ? block.rows(i) : drawn_rows_[step];
     if (query_row < 0 || query_row >= samples_.query_rows) {
@@ -156,6 +163,7 @@ void SampleStream::Add(const v1::SampleBlock& block) {
     }
     samples_.values[at] = block.values(i);
     if (want_log_densities_) samples_.log_densities[at] = block.log_densities(i);
+    if (has_groups_) continue;
     const int64_t position = samples_.query_rows - steps + step;
     samples_.order[path * samples_.query_rows + position] = static_cast<int32_t>(query_row);
   }

@@ -22,7 +22,7 @@ struct Samples {
   int64_t query_rows = 0;
   std::vector<double> values;         // [B, T], with the known values
   std::vector<double> log_densities;  // [B, T], when asked for; NaN where values are known
-  std::vector<int32_t> order;         // [B, T]: the query row at each position
+  std::vector<int32_t> order;         // [B, T]: the query row at each position; -1 with groups
   // Why the blocks are not each value exactly once; empty when they are.
   std::string problem;
 
@@ -58,6 +58,7 @@ class SampleStream {
   Samples samples_;
   std::vector<uint8_t> seen_;        // [B, T]: how often each value came; 1 for known values
   std::vector<int32_t> drawn_rows_;  // the query rows that are not known, in ascending order
+  bool has_groups_ = false;
   bool want_log_densities_ = false;
   bool finished_ = false;
 };

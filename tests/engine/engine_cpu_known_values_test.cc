@@ -1,17 +1,13 @@
 // Known values over the real CPU backend: results are those of the joint distribution.
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/api/engine.h"
-#include "engine/backend/cpu/backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/backend/test_model.h"
+#include "tests/engine/cpu_engine_fixture.h"
 #include "tests/engine/engine_fixture.h"
-#include "tests/engine/fake_store.h"
 
 namespace chorale::testing {
 namespace {
@@ -19,29 +15,10 @@ namespace {
 using ::testing::DoubleNear;
 using ::testing::Pointwise;
 
-constexpr char kTenant[] = "tenant";
 constexpr double kTolerance = 1e-4;  // of a log-density
 
-// Parameter: the row encoder.
-class EngineCpuKnownValuesTest : public ::testing::TestWithParam<std::string> {
+class EngineCpuKnownValuesTest : public CpuEngineFixture {
  protected:
-  EngineCpuKnownValuesTest() {
-    const Model model = MakeTestModel({.row_encoder = GetParam(),
-                                       .normalize_x = Normalization::kZScore,
-                                       .normalize_y = Normalization::kZScore});
-    engine_ = Engine::Create({}, cpu::NewBackend({2, 64 << 20, 16 << 20}).value(),
-                             std::make_unique<FakeStore>(&store_), {model}, &metrics_)
-                  .value();
-    EXPECT_TRUE(engine_->Register(kTenant, "c", "", MakeDataset(40)).ok());
-  }
-
-  template <typename Request>
-  Request MakeRequest() const {
-    Request request;
-    request.context = "c";
-    request.query_rows = MakeTargets(5);
-    return request;
-  }
   // Of the rows 3 and 1, and then 0, 2 and 4.
   LogDensityRequest DensityOfTheOthers(std::vector<double> y) const {
     auto request = MakeRequest<LogDensityRequest>();
@@ -51,27 +28,8 @@ class EngineCpuKnownValuesTest : public ::testing::TestWithParam<std::string> {
     request.want_mixtures = true;
     return request;
   }
-  LogDensityResult LogDensity(const LogDensityRequest& request) {
-    Answer<LogDensityResult> answer;
-    engine_->LogDensity({.tenant = kTenant}, request, answer.callback());
-    return answer.Wait().value();
-  }
-  PredictResult Predict(const PredictRequest& request) {
-    Answer<PredictResult> answer;
-    engine_->Predict({.tenant = kTenant}, request, answer.callback());
-    return answer.Wait().value();
-  }
-  std::shared_ptr<SampleRecorder> Sample(const SampleRequest& request) {
-    auto recorder = std::make_shared<SampleRecorder>();
-    engine_->Sample({.tenant = kTenant}, request, recorder);
-    EXPECT_EQ(recorder->Wait(), absl::OkStatus());
-    return recorder;
-  }
 
   const KnownValues kKnown = {{3, 1}, {0.7, -1.2}};
-  FakeStoreLog store_;
-  RecordingMetrics metrics_;
-  std::unique_ptr<Engine> engine_;
 };
 
 INSTANTIATE_TEST_SUITE_P(RowEncoders, EngineCpuKnownValuesTest,

@@ -58,6 +58,14 @@ SampleSummary SampleRecorder::summary() {
   return summary_;
 }
 
+namespace {
+
+int64_t PathOf(const SampleBlock& block, int64_t p) {
+  return block.path_indices.empty() ? block.first_path + p : block.path_indices.at(p);
+}
+
+}  // namespace
+
 std::vector<double> SampleRecorder::ByTarget(int64_t paths, int64_t query_rows) {
   std::vector<double> all(paths * query_rows, std::numeric_limits<double>::quiet_NaN());
   for (const SampleBlock& block : blocks()) {
@@ -65,7 +73,7 @@ std::vector<double> SampleRecorder::ByTarget(int64_t paths, int64_t query_rows) 
       for (int64_t s = 0; s < block.steps; ++s) {
         const int64_t in = p * block.steps + s;
         const int64_t row = block.query_rows.empty() ? block.first_step + s : block.query_rows[in];
-        double& out = all.at((block.first_path + p) * query_rows + row);
+        double& out = all.at(PathOf(block, p) * query_rows + row);
         EXPECT_TRUE(std::isnan(out)) << "a value came twice";
         out = block.values[in];
       }
@@ -79,7 +87,7 @@ std::vector<double> SampleRecorder::LogDensityOfPaths(int64_t paths) {
   for (const SampleBlock& block : blocks()) {
     for (int64_t p = 0; p < block.paths; ++p) {
       for (int64_t s = 0; s < block.steps; ++s) {
-        sums.at(block.first_path + p) += block.log_densities.at(p * block.steps + s);
+        sums.at(PathOf(block, p)) += block.log_densities.at(p * block.steps + s);
       }
     }
   }

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "base/error_details.h"
-#include "engine/data/feature_transform.h"
+#include "engine/session/grouped_paths.h"
 #include "engine/session/order_average.h"
-#include "engine/session/path_rows.h"
+#include "engine/session/query_groups.h"
 #include "engine/session/random_key.h"
 #include "gmock/gmock.h"
+#include "tests/engine/engine_calls_fixture.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace chorale::testing {
@@ -23,40 +24,13 @@ using ::testing::Pointwise;
 
 constexpr double kRounding = 1e-9;
 
-class EngineKnownValuesTest : public EngineFixture {
- protected:
-  EngineKnownValuesTest() {
-    model_.config.normalize_y = Normalization::kZScore;
-    options_.target_tick = EngineOptions().target_tick;
-    StartEngine();
-    Register("c");
-    transform_ = *FeatureTransform::Fit(MakeDataset(10), model_.config);
-  }
+// The rows at the positions of the paths in random orders, [paths, T].
+std::vector<int32_t> OrdersOf(const RequestBase& request, int64_t paths, uint64_t key) {
+  const QueryGroups groups(request);
+  return GroupedPaths(&groups, paths).RandomOrders(key, 0, paths);
+}
 
-  std::shared_ptr<SampleRecorder> Sample(const SampleRequest& request) {
-    auto recorder = std::make_shared<SampleRecorder>();
-    engine_->Sample(call_, request, recorder);
-    EXPECT_EQ(recorder->Wait(), absl::OkStatus());
-    return recorder;
-  }
-  LogDensityResult LogDensity(const LogDensityRequest& request) {
-    Answer<LogDensityResult> answer;
-    engine_->LogDensity(call_, request, answer.callback());
-    return answer.Wait().value();
-  }
-  PredictResult Predict(const PredictRequest& request) {
-    Answer<PredictResult> answer;
-    engine_->Predict(call_, request, answer.callback());
-    return answer.Wait().value();
-  }
-
-  // The log-density of a value at a position of a path, if the row is query row `row`.
-  double LogDensityOf(double value, int64_t position, int64_t row) const {
-    return FakeLogDensity(transform_.ToModel(value), position, row) - std::log(transform_.y_std());
-  }
-
-  FeatureTransform transform_;
-};
+using EngineKnownValuesTest = EngineCallsFixture;
 
 // Of 5 query rows, 3 and 1 are known.
 TEST_F(EngineKnownValuesTest, PathsDrawTheOtherRows) {
@@ -89,7 +63,7 @@ TEST_F(EngineKnownValuesTest, RandomOrdersAreOrdersOfTheOtherRows) {
   const auto recorder = Sample(request);
   const uint64_t key = RandomKey(7, recorder->summary().source);
   const auto values = recorder->ByTarget(11, 5);
-  const auto orders = PathRows({3, 1}, 5).RandomOrders(key, 0, 11);
+  const auto orders = OrdersOf(request, 11, key);
   for (int64_t p = 0; p < 11; ++p) {
     EXPECT_TRUE(std::isnan(values[p * 5 + 3]));
     EXPECT_TRUE(std::isnan(values[p * 5 + 1]));
@@ -157,7 +131,7 @@ TEST_F(EngineKnownValuesTest, LogDensityAveragesOverOrdersOfTheOtherRows) {
   request.known = {{3, 1}, {0.5, -2, 0.6, -3, 0.7, -4}};  // of each vector
   request.random_orders = 4;
   const LogDensityResult result = LogDensity(request);
-  const auto orders = PathRows({3, 1}, 5).RandomOrders(RandomKey(11, result.source), 0, 12);
+  const auto orders = OrdersOf(request, 12, RandomKey(11, result.source));
   for (int64_t b = 0; b < 3; ++b) {
     std::vector<double> sums;
     for (int64_t r = 0; r < 4; ++r) {
@@ -188,9 +162,9 @@ TEST_F(EngineKnownValuesTest, PredictsEachOfTheOtherRows) {
   ASSERT_EQ(result.std.size(), 298u);
   ASSERT_EQ(result.quantiles.size(), 298u);
   ASSERT_EQ(result.mixtures.means.size(), 298u);
-  const auto rows = PathRows(request.known.rows, 300);
   for (int64_t u = 0; u < 298; ++u) {
-    const double mean = transform_.ToUser(static_cast<double>(rows.unknown_rows()[u]));
+    const int64_t row = u == 0 ? 0 : (u < 249 ? u + 1 : u + 2);  // all except rows 1 and 250
+    const double mean = transform_.ToUser(static_cast<double>(row));
     EXPECT_NEAR(result.mean[u], mean, kRounding);
     EXPECT_NEAR(result.quantiles[u], mean, 1e-6);
     EXPECT_DOUBLE_EQ(result.mixtures.means[u], mean);
@@ -226,7 +200,7 @@ TEST_F(EngineKnownValuesTest, PathsOfAPredictionThatTheModelWasNotTrainedForAreN
     for (const ColumnNote& note : result.notes) text += note.beyond_training;
     return text;
   };
-  EXPECT_THAT(beyond(Predict(request)), ::testing::HasSubstr("rows on each path"));
+  EXPECT_THAT(beyond(Predict(request)), ::testing::HasSubstr("rows on a path"));
   request.known.rows.pop_back();
   request.known.values.pop_back();
   EXPECT_EQ(beyond(Predict(request)), "");

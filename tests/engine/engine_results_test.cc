@@ -6,12 +6,18 @@
 #include "base/error_details.h"
 #include "engine/data/feature_transform.h"
 #include "engine/session/order_average.h"
-#include "engine/session/path_rows.h"
 #include "engine/session/random_key.h"
+#include "kernels/ops/random.h"
 #include "tests/engine/engine_fixture.h"
 
 namespace chorale::testing {
 namespace {
+
+std::vector<int32_t> OrderOf(uint64_t key, int64_t path, int64_t rows) {
+  std::vector<int32_t> order(rows);
+  kernels::DrawOrder(key, path, rows, order.data());
+  return order;
+}
 
 class EngineResultsTest : public EngineFixture {
  protected:
@@ -64,7 +70,7 @@ TEST_F(EngineResultsTest, RandomOrdersSayWhichTargetEachValueIsFor) {
   const uint64_t key = RandomKey(7, recorder->summary().source);
   const auto values = recorder->ByTarget(6, 5);
   for (int64_t p = 0; p < 6; ++p) {
-    const auto order = PathRows({}, 5).RandomOrders(key, p, 1);
+    const auto order = OrderOf(key, p, 5);
     for (int64_t position = 0; position < 5; ++position) {
       EXPECT_EQ(values[p * 5 + order[position]], FakeValue(key, p, position));
     }
@@ -177,7 +183,7 @@ TEST_F(EngineResultsTest, LogDensityAveragesOverRandomOrders) {
   for (int64_t b = 0; b < 3; ++b) {
     std::vector<double> orders;
     for (int64_t r = 0; r < 5; ++r) {
-      const auto order = PathRows({}, 4).RandomOrders(RandomKey(11, result->source), b * 5 + r, 1);
+      const auto order = OrderOf(RandomKey(11, result->source), b * 5 + r, 4);
       double sum = 0;
       for (int64_t position = 0; position < 4; ++position) {
         const auto y = static_cast<float>(request.y[b * 4 + order[position]]);

@@ -218,7 +218,7 @@ class FakeDecode : public FakeWork<DecodeWork> {
         values_(total_ * spec_.tile.paths),
         log_densities_(values_.size()),
         mixtures_(MixturesOf(0, spec_.tile.query_rows->rows())) {
-    RequireForcedValues(spec_);
+    RequirePathValues(spec_);
   }
 
   int64_t steps_done() const override { return done_steps_; }
@@ -233,7 +233,7 @@ class FakeDecode : public FakeWork<DecodeWork> {
       const int64_t at = done_steps_ * paths + path;
       values_[at] = done_steps_ < spec_.forced_positions()
                         ? spec_.forced_values[at]
-                        : FakeValue(spec_.seed, spec_.first_path + path, done_steps_);
+                        : FakeValue(spec_.seed, spec_.path_numbers[path], done_steps_);
       log_densities_[at] =
           FakeLogDensity(values_[at], done_steps_, QueryRowAt(spec_.tile, path, done_steps_));
     }

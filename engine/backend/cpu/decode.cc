@@ -43,7 +43,7 @@ DecodeWork::DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
       log_densities_(values_.size()) {
   const TileSpec& tile = spec_.tile;
   Require(tile.paths <= kTilePaths, "a tile has at most tile_paths() paths");
-  RequireForcedValues(spec_);
+  RequirePathValues(spec_);
   Require(spec_.buffer.bytes >= DecodeBufferBytes(model_.config(), positions_, tile.paths),
           "the buffer range holds the tile's buffer");
   if (tile.keep_mixtures) {
@@ -151,7 +151,7 @@ void DecodeWork::Emit(PathRange paths, int64_t step, const Scratch& scratch) {
       values_[at] = spec_.forced_values[at];
     } else {
       const kernels::StepDraw draw =
-          kernels::DrawStep(spec_.seed, spec_.first_path + path, static_cast<uint32_t>(step));
+          kernels::DrawStep(spec_.seed, spec_.path_numbers[path], static_cast<uint32_t>(step));
       values_[at] = static_cast<float>(kernels::MixtureDraw(mixture, draw.uniform, draw.normal));
     }
     log_densities_[at] = kernels::MixtureLogDensity(mixture, values_[at]);

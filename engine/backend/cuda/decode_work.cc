@@ -33,9 +33,11 @@ DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
       values_(positions_ * spec_.tile.paths),
       log_densities_(values_.size()) {
   Require(paths() <= kTilePaths, "a tile has at most tile_paths() paths");
-  RequireForcedValues(spec_);
+  RequirePathValues(spec_);
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds the tile's buffer");
   UploadTile(layout_, memory_, spec_.tile, spec_.forced_values, device);
+  device.Upload(layout_.path_numbers.At(memory_), spec_.path_numbers.data(),
+                paths() * static_cast<int64_t>(sizeof(uint64_t)));
   if (spec_.tile.keep_mixtures) {
     mixtures_ = Mixtures(positions_ * spec_.tile.paths, model_.shape().components);
   }
@@ -67,7 +69,7 @@ PathTile DecodeWork::NextPathTile(int64_t steps, char* outputs) const {
   const StepOutputsLayout layout = OutputsLayout(steps);
   PathTile tile = PathTileOf(layout_, memory_, spec_.tile, {0, paths()});
   tile.seed = spec_.seed;
-  tile.first_path = static_cast<uint64_t>(spec_.first_path);
+  tile.path_numbers = layout_.path_numbers.At(memory_);
   tile.position = static_cast<int32_t>(steps_done_);
   tile.token_position = tile.position - 1;
   tile.steps_left = static_cast<int32_t>(steps);

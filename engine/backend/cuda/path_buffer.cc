@@ -28,6 +28,7 @@ PathBufferLayout::PathBufferLayout(const KernelShape& shape, int64_t positions, 
   kv = arena.Take<uint16_t>(kv_elements);
   values = arena.Take<float>(positions * paths);
   order = arena.Take<int32_t>(positions * paths);
+  if (use == Use::kDecode) path_numbers = arena.Take<uint64_t>(paths);
   if (use == Use::kDensity) {
     row_tiles = CeilDiv(paths, tile_paths) * (path_positions > 0 ? 1 : positions);
     x = arena.Take<float>(row_tiles * kTileRows * shape.width);

@@ -35,6 +35,9 @@ struct PathBufferLayout {
   ArenaArray<float> values;      // [P, paths]
   ArenaArray<int32_t> order;     // [paths, P]
 
+  // Only for a decode.
+  ArenaArray<uint64_t> path_numbers;  // [paths]
+
   // Only for a density: one row tile for each tile of whole paths, or for each position of each
   // tile of paths.
   int32_t path_positions = 0;  // of Tile; 0 with buffers

@@ -35,8 +35,8 @@ __device__ __forceinline__ void EmitValue(const HeadParams& p, const RowMixture&
 __device__ __forceinline__ void LoadDraw(const PathTile& tile, const PathPair& pair, HeadRow& row) {
   if (!InUse(tile, pair)) return;
   if (IsDrawn(tile, pair)) {
-    row.draw =
-        StepDrawOf(tile.seed, tile.first_path + pair.path, static_cast<uint32_t>(pair.position));
+    row.draw = StepDrawOf(tile.seed, LoadCg<uint64_t>(tile.path_numbers + pair.path),
+                          static_cast<uint32_t>(pair.position));
   } else {
     row.observed = LoadCg<float>(tile.values + ValueAt(tile, pair, 0));
   }

@@ -23,8 +23,9 @@ struct alignas(16) PathTile {
   double* emitted_densities = nullptr;  // [positions, stride] f64: log-densities
   float* emitted_mixtures = nullptr;    // [positions, stride, 3, M] f32: mean, std, log weight; or
                                         // null
+  // [paths]: path p draws as path path_numbers[p] (kernels/ops/random.h); or null if none draws.
+  const uint64_t* path_numbers = nullptr;
   uint64_t seed = 0;
-  uint64_t first_path = 0;      // in the session: path p draws as path first_path + p
   int32_t paths = 0;            // 1 to 32 / path_positions
   int32_t stride = 0;           // at least `paths`
   int32_t positions = 0;        // P, of each path

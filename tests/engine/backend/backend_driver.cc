@@ -1,6 +1,7 @@
 #include "tests/engine/backend/backend_driver.h"
 
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 #include "base/require.h"
@@ -95,17 +96,22 @@ std::shared_ptr<const EncodedRows> BackendDriver::EncodeRows(
   return work->TakeRows();
 }
 
+std::unique_ptr<DecodeWork> BackendDriver::NewDecode(DecodeSpec spec) {
+  spec.buffer = TakeBufferRange(backend_->BufferBytes(spec.tile.context->model->config(),
+                                                      spec.tile.positions(), spec.tile.paths));
+  return backend_->NewDecode(std::move(spec));
+}
+
 std::unique_ptr<DecodeWork> BackendDriver::NewDecode(TileSpec tile, uint64_t seed,
                                                      int64_t first_path,
                                                      std::vector<float> forced_values) {
   DecodeSpec spec;
-  spec.buffer = TakeBufferRange(
-      backend_->BufferBytes(tile.context->model->config(), tile.positions(), tile.paths));
+  spec.path_numbers.resize(tile.paths);
+  std::iota(spec.path_numbers.begin(), spec.path_numbers.end(), first_path);
   spec.tile = std::move(tile);
   spec.seed = seed;
-  spec.first_path = first_path;
   spec.forced_values = std::move(forced_values);
-  return backend_->NewDecode(std::move(spec));
+  return NewDecode(std::move(spec));
 }
 
 std::unique_ptr<DensityWork> BackendDriver::NewDensity(TileSpec tile, std::vector<float> values) {

@@ -43,6 +43,8 @@ class BackendDriver {
                                                 const MemorySet& memory = {}, uint64_t seed = 0);
   std::shared_ptr<const EncodedRows> EncodeRows(std::shared_ptr<const ResidentContext> context,
                                                 const FeatureMatrix& features);
+  std::unique_ptr<DecodeWork> NewDecode(DecodeSpec spec);  // sets the range
+  // Path p draws as path first_path + p.
   std::unique_ptr<DecodeWork> NewDecode(TileSpec tile, uint64_t seed, int64_t first_path,
                                         std::vector<float> forced_values);
   std::unique_ptr<DensityWork> NewDensity(TileSpec tile, std::vector<float> values);

@@ -55,6 +55,34 @@ TEST_F(SamplingTest, SeedAndPathDecideTheDraws) {
   EXPECT_EQ(draw(1, 3)[0], values[3]);  // step 0 sees no buffer: path 3 under another number
 }
 
+// The numbers of the paths of a tile need not be consecutive.
+TEST_F(SamplingTest, PathNumbersDecideTheDraws) {
+  ModelCase model_case = {.query_rows = 3, .paths = 4};
+  BackendDriver driver = under_test::NewDriver();
+  const LoadedCase loaded(model_case, driver);
+  const auto draw = [&](const std::vector<uint64_t>& path_numbers) {
+    DecodeSpec spec;
+    spec.tile = loaded.Tile();
+    spec.seed = 9;
+    spec.path_numbers = path_numbers;
+    const auto work = driver.NewDecode(std::move(spec));
+    driver.Run(work.get());
+    return std::vector<float>(work->values().begin(), work->values().end());
+  };
+  constexpr uint64_t kHigh = uint64_t{1} << 32;
+  const std::vector<float> values = draw({0, 1, kHigh, 7 * kHigh + 1});
+  const std::vector<float> permuted = draw({7 * kHigh + 1, kHigh, 0, 0});
+  for (int64_t position = 0; position < model_case.query_rows; ++position) {
+    const int64_t at = position * model_case.paths;
+    EXPECT_EQ(permuted[at], values[at + 3]) << position;
+    EXPECT_EQ(permuted[at + 1], values[at + 2]) << position;
+    EXPECT_EQ(permuted[at + 2], values[at]) << position;
+    EXPECT_EQ(permuted[at + 3], values[at]) << position;
+    EXPECT_NE(values[at], values[at + 2]) << position;
+    EXPECT_NE(values[at + 1], values[at + 3]) << position;
+  }
+}
+
 // 20,000 draws of a mixture that is the same at every step.
 class DistributionTest : public under_test::BackendTest {
  protected:

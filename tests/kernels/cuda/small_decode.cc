@@ -82,6 +82,9 @@ SmallDecode::SmallDecode(const SmallModel& model, const std::vector<SmallTile>& 
     }
     orders_.emplace_back(order);
   }
+  std::vector<uint64_t> path_numbers(tiles.size() * kTilePaths);
+  std::iota(path_numbers.begin(), path_numbers.end(), 0);
+  path_numbers_ = DeviceArray<uint64_t>(path_numbers);
   // Enough for every vector of a layer and of the head.
   const int64_t hidden = kWeightTileOutputs * WeightTiles(shape.hidden);
   const std::vector<float> vectors =
@@ -163,8 +166,8 @@ PathTile SmallDecode::PathTileOf(int index) const {
           .order = shape.in_order ? nullptr : orders_[index].data(),
           .values = values_.data() + index * ValuesSize(),
           .emitted_densities = densities_.data() + index * ValuesSize(),
+          .path_numbers = path_numbers_.data() + index * kTilePaths,
           .seed = 7,
-          .first_path = static_cast<uint64_t>(index) * kTilePaths,
           .paths = shape.paths,
           .stride = shape.paths,
           .positions = model_.query_rows,

@@ -92,6 +92,7 @@ class SmallDecode {
   std::vector<DeviceArray<uint16_t>> contexts_;      // [tiles]
   std::vector<DeviceArray<float>> log_weights_;      // [tiles], of their contexts
   std::vector<DeviceArray<int32_t>> orders_;         // [tiles]
+  DeviceArray<uint64_t> path_numbers_;               // [tiles, 32]
   std::vector<DeviceArray<uint16_t>> weight_tiles_;  // [layers] pre-attention, post-attention
   std::vector<DeviceArray<uint16_t>> wgmma_tiles_;   // the same in wgmma_tiles
   std::vector<DeviceArray<uint16_t>> wgmma_column_tiles_;

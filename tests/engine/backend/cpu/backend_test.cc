@@ -267,6 +267,7 @@ TEST(CpuBackendTest, ReleasedMemoryIsClearedAndUsable) {
   DecodeSpec spec;
   spec.tile = loaded.Tile();
   spec.seed = 3;
+  spec.path_numbers.resize(model_case.paths);
   spec.buffer = driver.TakeBufferRange(
       backend.BufferBytes(loaded.context()->model->config(), 20, model_case.paths));
   const auto run = [&] {

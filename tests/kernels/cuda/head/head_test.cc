@@ -161,7 +161,9 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
   constexpr int kPosition = 2;
   const ModelShape many = {.width = 40, .hidden = 70, .components = 75};
   constexpr uint64_t kSeed = 0x123456789abcdef0;
-  constexpr uint64_t kFirstPath = 0x1'0000'0005;
+  std::vector<uint64_t> numbers(kPaths);  // in both words
+  for (int p = 0; p < kPaths; ++p) numbers[p] = (uint64_t{0x5} + p * 3) << 32 | (p * 7 % kPaths);
+  const DeviceArray<uint64_t> path_numbers(numbers);
   for (const auto& [shape, first_drawn] :
        {std::pair{kSmallHead, 0}, std::pair{kSmallHead, kPosition},
         std::pair{kSmallHead, kPosition + 1}, std::pair{kSmallHead, kPositions},
@@ -182,8 +184,8 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
                            .emitted_values = emitted.data(),
                            .emitted_densities = densities.data(),
                            .emitted_mixtures = mixtures.data(),
+                           .path_numbers = path_numbers.data(),
                            .seed = kSeed,
-                           .first_path = kFirstPath,
                            .paths = kPaths,
                            .stride = kPaths,
                            .positions = kPositions,
@@ -206,7 +208,7 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
     const std::vector<float> actual_mixtures = mixtures.ToHost(stream_);
     for (int p = 0; p < kPaths; ++p) {
       const MixtureView mixture = problem.Mixture(TargetRow(p));
-      const StepDraw step = DrawStep(kSeed, kFirstPath + p, kPosition);
+      const StepDraw step = DrawStep(kSeed, numbers[p], kPosition);
       const int at = kPosition * kPaths + p;
       if (draw) {
         EXPECT_NEAR(actual[at], MixtureDraw(mixture, step.uniform, step.normal), 3e-5) << p;
@@ -235,6 +237,7 @@ class AdvanceTest : public HeadTest {
     if (IsSkipped()) return;
     values_.emplace(std::vector<float>(9 * 32));
     densities_.emplace(9 * 32);
+    path_numbers_.emplace(std::vector<uint64_t>(32));
   }
   static std::vector<Tile> Tiles() {
     return {{.groups = 1}, {.groups = 3}, {.groups = 4},
@@ -243,6 +246,7 @@ class AdvanceTest : public HeadTest {
   std::vector<PathTile> Paths() {
     PathTile path = {.values = values_->data(),
                      .emitted_densities = densities_->data(),
+                     .path_numbers = path_numbers_->data(),
                      .paths = 19,
                      .stride = 32,
                      .positions = 9,
@@ -281,6 +285,7 @@ class AdvanceTest : public HeadTest {
 
   std::optional<DeviceArray<float>> values_;
   std::optional<DeviceArray<double>> densities_;
+  std::optional<DeviceArray<uint64_t>> path_numbers_;
 };
 
 TEST_F(AdvanceTest, EveryNumberOfSetsInABlock) {

@@ -1,0 +1,72 @@
+// The paths of the groups of a request, in the sequence in which they are divided into tiles.
+#ifndef CHORALE_ENGINE_SESSION_GROUPED_PATHS_H_
+#define CHORALE_ENGINE_SESSION_GROUPED_PATHS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "engine/session/query_groups.h"
+#include "engine/session/tile_plan.h"
+
+namespace chorale {
+
+// A path of a request.
+struct GroupPath {
+  int64_t group = 0;
+  int64_t path = 0;  // of the group
+};
+
+// Returns the number by which a path draws its random numbers (DecodeSpec::path_numbers). It does
+// not depend on the number of groups or paths, and for the first group it is the path.
+inline uint64_t PathNumber(const GroupPath& path) {
+  return (static_cast<uint64_t>(path.group) << 32) | static_cast<uint64_t>(path.path);
+}
+
+// The paths of a tile have equal numbers of positions and of known values. So the sequence begins
+// with the paths of all groups that are equal to the first group in these numbers: the first path
+// of each of these groups, then the second path of each, and so on. The paths of the other groups
+// follow alike. Immutable.
+class GroupedPaths {
+ public:
+  // Each group has `paths` paths, fewer than 2^32. REQUIRES: `groups` outlives this object.
+  GroupedPaths(const QueryGroups* groups, int64_t paths);
+
+  // The lengths of the paths in the sequence.
+  std::vector<EqualPaths> lengths() const;
+  // Returns path `index` of the sequence.
+  GroupPath At(int64_t index) const;
+
+  // Return an array for the paths [first, first + count) of the sequence, which belong to one tile.
+  // TileSpec::order, [count, P]: after the known rows, the others in ascending order. Empty if that
+  // is the order of the query rows.
+  std::vector<int32_t> GivenOrder(int64_t first, int64_t count) const;
+  // TileSpec::order, [count, P]: after the known rows, the others in an order of each path
+  // (kernels::DrawOrder).
+  std::vector<int32_t> RandomOrders(uint64_t seed, int64_t first, int64_t count) const;
+  // DecodeSpec::path_numbers, [count].
+  std::vector<uint64_t> Numbers(int64_t first, int64_t count) const;
+
+ private:
+  // Groups that are equal in their numbers of positions and known values.
+  struct EqualGroups {
+    int64_t first = 0;            // path, in the sequence
+    std::vector<int64_t> groups;  // ascending
+  };
+
+  const QueryGroups* const groups_;
+  const int64_t paths_;
+  std::vector<EqualGroups> equal_groups_;
+};
+
+// Returns the rows whose values are not known, those of groups with equal numbers of known values
+// after each other.
+std::vector<int32_t> PredictedRows(const QueryGroups& groups);
+// Returns the lengths of the paths of these predictions, each of which has the known rows of its
+// group and the predicted row.
+std::vector<EqualPaths> PredictionLengths(const QueryGroups& groups,
+                                          const std::vector<int32_t>& predicted_rows);
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_SESSION_GROUPED_PATHS_H_
