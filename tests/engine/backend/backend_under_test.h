@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/backend/backend_driver.h"
 #include "tests/engine/backend/golden_bounds.h"
+#include "tests/support/length.h"
 
 namespace chorale::under_test {
 
@@ -61,10 +62,12 @@ class BackendTest : public testing::Test {
   }
 };
 
-// A large case takes the emulator minutes.
-enum class Size { kSmall, kLarge };
+// A medium case takes the emulator tens of seconds, for which only the full length has the time; a
+// large one takes it minutes.
+enum class Size { kSmall, kMedium, kLarge };
 inline bool TooLargeForDevice(Size size) {
-  return size == Size::kLarge && LinkedDevice() == Device::kEmulator;
+  const Size most = FullLength() ? Size::kMedium : Size::kSmall;
+  return size > most && LinkedDevice() == Device::kEmulator;
 }
 
 }  // namespace chorale::under_test

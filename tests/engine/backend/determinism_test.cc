@@ -27,6 +27,7 @@ struct DeterminismCase {
   std::string name;
   ModelCase model_case;
   std::vector<Resources> other_resources;
+  Size size = Size::kSmall;
 };
 
 // A GPU is tested by cases that the emulator takes seconds for, with keys for several splits: one
@@ -49,7 +50,8 @@ std::vector<DeterminismCase> Cases() {
           // The second resources hold two tiles of a launch.
           {"Wide",
            {.options = wide, .context_rows = 140, .query_rows = 4, .paths = 18},
-           {{.workspace_bytes = 4 << 20}}}};
+           {{.workspace_bytes = 4 << 20}},
+           Size::kMedium}};
 }
 
 // Decodes of all paths of a case, in tiles of these numbers of paths.
@@ -93,6 +95,8 @@ struct PathResults {
 class DeterminismTest : public under_test::BackendTest,
                         public testing::WithParamInterface<DeterminismCase> {
  protected:
+  // For tests that take long.
+  static bool TakesTooLong() { return under_test::TooLargeForDevice(GetParam().size); }
   static const ModelCase& Case() { return GetParam().model_case; }
 
   static WorkResults RunAlone(const Resources& resources, int64_t steps_per_slice) {
@@ -131,6 +135,7 @@ TEST_P(DeterminismTest, AnyResources) {
 }
 
 TEST_P(DeterminismTest, AnySlicing) {
+  if (TakesTooLong()) GTEST_SKIP() << "too large for the emulator";
   for (const int64_t steps : {1, 2, 7}) {
     EXPECT_TRUE(RunAlone({}, steps) == Expected()) << steps;
     EXPECT_TRUE(RunAlone({.threads = 1}, steps) == Expected()) << steps;
@@ -139,6 +144,7 @@ TEST_P(DeterminismTest, AnySlicing) {
 
 // All kinds of work at once, with another model's on top.
 TEST_P(DeterminismTest, AnyOtherWork) {
+  if (TakesTooLong()) GTEST_SKIP() << "too large for the emulator";
   const ModelCase other_case = {
       .options = {.seed = 9}, .context_rows = 333, .query_rows = 5, .paths = 13};
   std::vector<Resources> all = {{}};
@@ -165,6 +171,7 @@ TEST_P(DeterminismTest, AnyOtherWork) {
 
 // Paths keep their numbers in the session, so every tile draws what the whole would have drawn.
 TEST_P(DeterminismTest, AnySplitIntoTiles) {
+  if (TakesTooLong()) GTEST_SKIP() << "too large for the emulator";
   const int64_t paths = Case().paths;
   std::vector<std::vector<int64_t>> splits = {{1, 8, paths - 9}};
   if (under_test::LinkedDevice() == under_test::Device::kCpu) {
@@ -183,6 +190,7 @@ TEST_P(DeterminismTest, AnySplitIntoTiles) {
 }
 
 TEST_P(DeterminismTest, APredictionDoesNotDependOnTheRowsBesideIt) {
+  if (TakesTooLong()) GTEST_SKIP() << "too large for the emulator";
   ModelCase many = Case();
   many.query_rows = 150;
   BackendDriver driver = NewDriver();

@@ -17,7 +17,6 @@
 #include "tests/engine/backend/model_case.h"
 #include "tests/engine/backend/path_arrays.h"
 #include "tests/engine/backend/test_model.h"
-#include "tests/support/length.h"
 
 namespace chorale {
 namespace {
@@ -50,7 +49,7 @@ std::vector<NamedCase> Cases() {
   std::vector<NamedCase> cases = {
       {"Fused", model_case(fused)},
       {"AllLayers", model_case(AllLayersModel(1)), {.any_tiles_in_all_layers = true}}};
-  if (FullLength() || !under_test::TooLargeForDevice(Size::kLarge)) {
+  if (!under_test::TooLargeForDevice(Size::kMedium)) {
     TestModelOptions unfused = fused;
     unfused.d_ff = 4'160;
     cases.push_back({"Unfused", model_case(unfused)});

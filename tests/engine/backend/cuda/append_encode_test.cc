@@ -55,7 +55,9 @@ std::vector<Form> Forms() {
       {"Fused128", {.d_model = 128, .n_heads = 1, .n_kv_heads = 1}},
       {"Unfused8", {.row_encoder = "cell_attention", .d_ff = kUnfused}, under_test::Size::kLarge},
       {"Unfused32", {.n_heads = 1, .n_kv_heads = 1, .d_ff = kUnfused}},
-      {"Unfused64", {.d_model = 128, .n_heads = 2, .n_kv_heads = 1, .d_ff = kUnfused}},
+      {"Unfused64",
+       {.d_model = 128, .n_heads = 2, .n_kv_heads = 1, .d_ff = kUnfused},
+       under_test::Size::kMedium},
       {"Unfused128",
        {.d_model = 128, .n_heads = 1, .n_kv_heads = 1, .d_ff = kUnfused},
        under_test::Size::kLarge}};

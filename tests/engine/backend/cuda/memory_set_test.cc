@@ -233,6 +233,9 @@ TEST_F(CudaMemorySetTest, HeavyKeysAreMostlyThoseOfFloat64) {
 
 // Decodes, densities and predictions agree with float64 for the keys in memory. Several segments.
 TEST_F(CudaMemorySetTest, LaterWorkAttendsToTheSet) {
+  if (under_test::TooLargeForDevice(under_test::Size::kMedium)) {
+    GTEST_SKIP() << "too large for the emulator";
+  }
   for (const Form& form : Forms()) {
     for (const MemoryPolicy policy : kMemoryPolicies) {
       // Several segments only where that is fast; with MERGE, the first does not fill the set.
@@ -276,6 +279,9 @@ TEST_F(CudaMemorySetTest, LaterWorkAttendsToTheSet) {
 }
 
 TEST_F(CudaMemorySetTest, SlicesResourcesAndOtherWorkChangeNothing) {
+  if (under_test::TooLargeForDevice(under_test::Size::kMedium)) {
+    GTEST_SKIP() << "too large for the emulator";
+  }
   for (const Form& form : Forms()) {
     for (const MemoryPolicy policy : kMemoryPolicies) {
       SCOPED_TRACE(form.name + ", " + MemoryPolicyName(policy));
