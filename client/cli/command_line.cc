@@ -181,6 +181,8 @@ absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
   } else {
     RETURN_IF_ERROR(CheckUnmixed(options, loaded));
   }
+  const int64_t groups = options.group_by.empty() ? -1 : loaded.csv.Find(options.group_by);
+  if (groups >= 0) std::erase(rows->dropped, loaded.csv.names()[groups]);
   if (!rows->dropped.empty()) {
     environment->Note(absl::StrCat(options.file, ": ignored columns, which are not features of '",
                                    options.context, "': ", absl::StrJoin(rows->dropped, ", ")));

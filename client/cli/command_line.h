@@ -54,6 +54,7 @@ struct RowsOptions {
   std::string context;
   std::string file;
   std::vector<std::string> missing;  // as in AddMissingOption
+  std::string group_by = {};         // as in AddGroupByOption (group_by.h)
 };
 
 // Adds NAME, ROWS with this description, and --missing.
@@ -90,7 +91,8 @@ struct Rows {
 
 // Reads the file, gets the context and converts the rows to the context's columns. Writes warnings
 // about ignored columns of the file and about cells that are read as missing. With kUsed, the
-// target column does not count as ignored; with kUnused, CheckUnmixed (given.h) applies to it.
+// target column does not count as ignored; with kUnused, CheckUnmixed (given.h) applies to it. The
+// column of --group-by does not count as ignored.
 enum class TargetColumn { kUnused, kUsed };
 absl::StatusOr<Rows> LoadRows(const RowsOptions& options, TargetColumn target,
                               Environment* environment);

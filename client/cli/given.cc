@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -90,9 +91,10 @@ void NoteKnown(const v1::KnownValues& known, const std::vector<double>& log_dens
                const Environment& environment) {
   if (log_densities.empty()) return;
   const int count = known.rows_size();
+  const double sum = std::accumulate(log_densities.begin(), log_densities.end(), 0.0);
   environment.Note(absl::StrCat("log-density of the ",
                                 count == 1 ? "known value" : absl::StrCat(count, " known values"),
-                                ": ", log_densities.front()));
+                                ": ", sum));
 }
 
 }  // namespace chorale::client

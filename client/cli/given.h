@@ -32,7 +32,8 @@ absl::Status CheckUnmixed(const RowsOptions& options, const Rows& rows);
 // Whether some values are known, but not all. `values` [T] has NaN for the others.
 bool SomeAreKnown(const std::vector<double>& values);
 
-// Writes the log-density of the known values to standard error, if there are any.
+// Writes the log-density of the known values to standard error, if there are any: the sum of those
+// of the groups, which are independent.
 void NoteKnown(const v1::KnownValues& known, const std::vector<double>& log_densities,
                const Environment& environment);
 

@@ -6,6 +6,7 @@
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
 #include "client/cli/given.h"
+#include "client/cli/group_by.h"
 #include "client/cpp/known_values.h"
 
 namespace chorale::client {
@@ -26,7 +27,8 @@ struct LogDensityArguments {
 
 // B vectors of values, each with the name of its column.
 struct Vectors {
-  std::vector<int64_t> rows;       // [U]: the rows whose values are not known
+  // [U]: the rows of the file whose values are not known, in the order of the request.
+  std::vector<int64_t> rows;
   std::vector<std::string> names;  // [B]
   std::vector<double> values;      // [B, U]
 };
@@ -53,8 +55,9 @@ absl::Status AddVector(const CsvTable& csv, const std::string& file, const std::
   return absl::OkStatus();
 }
 
+// `known` has rows of the request.
 absl::StatusOr<Vectors> LoadVectors(const Rows& rows, const v1::KnownValues& known,
-                                    const LogDensityArguments& arguments) {
+                                    const RowGroups& groups, const LogDensityArguments& arguments) {
   CsvTable other;
   const CsvTable* csv = &rows.csv;
   if (!arguments.values_file.empty()) {
@@ -82,6 +85,7 @@ absl::StatusOr<Vectors> LoadVectors(const Rows& rows, const v1::KnownValues& kno
   if (columns.empty()) columns = {rows.context.target_column()};
   Vectors vectors;
   vectors.rows = OtherRows(known, rows.features.row_count());
+  for (int64_t& row : vectors.rows) row = groups.order[row];
   for (const std::string& name : columns) {
     absl::Status status = AddVector(*csv, file, name, arguments, &vectors);
     RETURN_IF_ERROR(status);
@@ -100,15 +104,22 @@ LogDensityOptions ToOptions(const LogDensityArguments& arguments) {
   return options;
 }
 
-void WriteDensities(const LogDensities& densities, const Vectors& vectors, Format format,
-                    std::ostream* out) {
+// A line for each vector or, with groups, for each group and vector.
+void WriteDensities(const LogDensities& densities, const Vectors& vectors, const RowGroups& groups,
+                    Format format, std::ostream* out) {
   const bool with_errors = !densities.standard_errors.empty();
-  std::vector<std::string> columns = {"vector", "log_density"};
+  const bool with_groups = !groups.labels.empty();
+  const size_t group_count = with_groups ? groups.labels.size() : 1;
+  std::vector<std::string> columns = {"vector"};
+  if (with_groups) columns.push_back("group");
+  columns.push_back("log_density");
   if (with_errors) columns.push_back("standard_error");
   ReportWriter report(columns, format, out);
-  for (size_t b = 0; b < densities.joint.size(); ++b) {
-    std::vector<Cell> cells = {vectors.names[b], densities.joint[b]};
-    if (with_errors) cells.emplace_back(densities.standard_errors[b]);
+  for (size_t i = 0; i < densities.joint.size(); ++i) {
+    std::vector<Cell> cells = {vectors.names[i / group_count]};
+    if (with_groups) cells.emplace_back(groups.labels[i % group_count]);
+    cells.emplace_back(densities.joint[i]);
+    if (with_errors) cells.emplace_back(densities.standard_errors[i]);
     report.Add(cells);
   }
   report.Finish();
@@ -120,14 +131,16 @@ void WriteValues(const LogDensities& densities, const Vectors& vectors, Format f
   std::vector<std::string> columns = {"vector", "row"};
   if (!densities.terms.empty()) columns.push_back("log_density");
   if (!densities.cdfs.empty()) columns.push_back("cdf");
-  const size_t values = vectors.values.size();
-  const size_t rows = vectors.rows.size();
+  const std::vector<size_t> by_row = AscendingOrder(vectors.rows);
   ReportWriter report(columns, format, out);
-  for (size_t i = 0; i < values; ++i) {
-    std::vector<Cell> cells = {vectors.names[i / rows], vectors.rows[i % rows]};
-    if (!densities.terms.empty()) cells.emplace_back(densities.terms[i]);
-    if (!densities.cdfs.empty()) cells.emplace_back(densities.cdfs[i]);
-    report.Add(cells);
+  for (size_t b = 0; b < vectors.names.size(); ++b) {
+    for (const size_t t : by_row) {
+      const size_t i = b * by_row.size() + t;
+      std::vector<Cell> cells = {vectors.names[b], vectors.rows[t]};
+      if (!densities.terms.empty()) cells.emplace_back(densities.terms[i]);
+      if (!densities.cdfs.empty()) cells.emplace_back(densities.cdfs[i]);
+      report.Add(cells);
+    }
   }
   report.Finish();
 }
@@ -140,12 +153,17 @@ absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* en
   } else if (!arguments.columns.empty() || !arguments.values_file.empty()) {
     RETURN_IF_ERROR(CheckUnmixed(arguments.rows, rows));
   }
-  ASSIGN_OR_RETURN(Vectors vectors, LoadVectors(rows, options.known, arguments));
+  ASSIGN_OR_RETURN(RowGroups groups, GroupsOf(arguments.rows, rows, options.known));
+  options.known = groups.InRequest(options.known);
+  options.group_sizes = groups.sizes;
+  ASSIGN_OR_RETURN(Vectors vectors, LoadVectors(rows, options.known, groups, arguments));
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   options.expected_source = SourceOf(rows.context);
-  const absl::StatusOr<LogDensities> densities = client->LogDensity(
-      arguments.rows.context, rows.features, vectors.values, options, environment->call());
-  RETURN_IF_ERROR(WithLine(densities.status(), arguments.rows.file, rows, options.known));
+  const absl::StatusOr<LogDensities> densities =
+      client->LogDensity(arguments.rows.context, rows.features.Take(groups.order), vectors.values,
+                         options, environment->call());
+  RETURN_IF_ERROR(WithLine(densities.status(), arguments.rows.file, rows,
+                           groups.InFile(options.known), groups.order));
   NoteWarnings(densities->warnings, *environment);
   NoteKnown(options.known, densities->known_log_densities, *environment);
   if (arguments.orders > 0) environment->Note(absl::StrCat("seed ", densities->seed));
@@ -154,7 +172,7 @@ absl::Status RunLogDensity(const LogDensityArguments& arguments, Environment* en
     if (arguments.terms || arguments.cdfs) {
       WriteValues(*densities, vectors, format, &out);
     } else {
-      WriteDensities(*densities, vectors, format, &out);
+      WriteDensities(*densities, vectors, groups, format, &out);
     }
   });
 }
@@ -200,13 +218,17 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
   AddGivenFlag(command, &arguments->given,
                "Compute the densities of the values of --values or --values-file in these other "
                "rows, conditional on the known values");
+  AddGroupByOption(command, &arguments->rows, "Compute the joint density of each group");
   command->add_flag(
       "--wrap", arguments->wrap,
-      "Allow more rows than the model was trained for (buffer_size in 'chorale models')");
+      "Allow more rows, in a group, than the model was trained for (buffer_size in 'chorale "
+      "models')");
   AddLocalRowsOption(command, &arguments->local_rows);
   command->footer(
       "Writes a line for each vector: the natural logarithm of its joint density, in the target's\n"
-      "units, and, with several orders, its standard error.\n\n"
+      "units, and, with several orders, its standard error. With --group-by, writes a line for "
+      "each\n"
+      "vector and group, with the group's cell.\n\n"
       "Examples:\n"
       "  chorale log-density houses sold.csv\n"
       "  chorale log-density houses sold.csv --values price,offer --orders 8");

@@ -7,8 +7,10 @@
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
 #include "client/cli/given.h"
+#include "client/cli/group_by.h"
 #include "client/cpp/csv.h"
 #include "client/cpp/known_values.h"
+#include "client/cpp/predict_pieces.h"
 
 namespace chorale::client {
 namespace {
@@ -50,13 +52,13 @@ std::vector<std::string> Columns(const PredictArguments& arguments, int64_t comp
   return columns;
 }
 
-// `rows` [U]: the predicted rows.
+// `rows` [U]: the predicted rows of the file.
 void WritePredictions(const Predictions& predictions, const std::vector<int64_t>& rows,
                       const PredictArguments& arguments, Format format, std::ostream* out) {
   const int64_t components = arguments.mixture ? predictions.mixtures.component_count() : 0;
   const size_t quantiles = arguments.quantiles.size();
   ReportWriter report(Columns(arguments, components), format, out);
-  for (size_t row = 0; row < predictions.means.size(); ++row) {
+  for (const size_t row : AscendingOrder(rows)) {
     std::vector<Cell> cells = {rows[row], predictions.means[row], predictions.stds[row]};
     for (size_t q = 0; q < quantiles; ++q) {
       cells.emplace_back(predictions.quantiles[row * quantiles + q]);
@@ -72,6 +74,20 @@ void WritePredictions(const Predictions& predictions, const std::vector<int64_t>
   report.Finish();
 }
 
+// Returns an error of a request. `left` is the range of its rows and those of the later requests
+// among the rows whose values are not known.
+absl::Status WithLineOfPiece(const absl::Status& error, const PredictPieces& pieces,
+                             const RowRange& left, const RowGroups& groups,
+                             const v1::KnownValues& known, const std::string& file,
+                             const Rows& rows) {
+  const std::vector<int64_t> asked = pieces.Rows(left);  // by this request and the later ones
+  v1::KnownValues own;  // the known rows are ascending, and come first in each group
+  for (const int32_t row : known.rows()) {
+    if (!asked.empty() && row >= asked.front()) own.add_rows(row);
+  }
+  return WithLine(error, file, rows, groups.InFile(own), groups.InFile(asked));
+}
+
 absl::Status RunPredict(const PredictArguments& arguments, Environment* environment) {
   RETURN_IF_ERROR(CheckQuantiles(arguments.quantiles));
   const TargetColumn target = arguments.given ? TargetColumn::kUsed : TargetColumn::kUnused;
@@ -80,7 +96,11 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
   if (arguments.given) {
     ASSIGN_OR_RETURN(known, KnownValuesOf(arguments.rows, rows, *environment));
   }
-  const std::vector<int64_t> others = OtherRows(known, rows.features.row_count());
+  ASSIGN_OR_RETURN(RowGroups groups, GroupsOf(arguments.rows, rows, known));
+  const DataFrame sent = rows.features.Take(groups.order);
+  known = groups.InRequest(known);
+  std::vector<int64_t> others = OtherRows(known, rows.features.row_count());
+  for (int64_t& row : others) row = groups.order[row];
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   Progress progress("rows predicted", static_cast<int64_t>(others.size()), environment->progress());
   PredictOptions options;
@@ -88,6 +108,7 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
   if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
   if (arguments.no_snap) options.snapping = Snapping::kOff;
   options.known = known;
+  options.group_sizes = groups.sizes;
   if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
   options.local_rows = arguments.local_rows;
   options.expected_source = SourceOf(rows.context);
@@ -97,10 +118,13 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
     progress.Update(done);
   };
   const absl::StatusOr<Predictions> predictions =
-      client->Predict(arguments.rows.context, rows.features, options, environment->call());
-  std::vector<int64_t> asked(known.rows().begin(), known.rows().end());  // by the last request
-  asked.insert(asked.end(), others.begin() + predicted, others.end());
-  RETURN_IF_ERROR(WithLine(predictions.status(), arguments.rows.file, rows, known, asked));
+      client->Predict(arguments.rows.context, sent, options, environment->call());
+  if (!predictions.ok()) {
+    const PredictPieces pieces(sent, known, groups.sizes, arguments.local_rows);
+    return WithLineOfPiece(predictions.status(), pieces,
+                           {predicted, static_cast<int64_t>(others.size())}, groups, known,
+                           arguments.rows.file, rows);
+  }
   NoteWarnings(predictions->warnings, *environment);
   NoteKnown(known, predictions->known_log_densities, *environment);
   const Format format = environment->format(Environment::Readers::kPrograms);
@@ -131,6 +155,8 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
                     "Also write the Gaussian mixture of each prediction");
   AddGivenFlag(command, &arguments->given,
                "Predict these other rows, each conditional on all known values");
+  AddGroupByOption(command, &arguments->rows,
+                   "With --given, predictions are conditional on known values of their group only");
   command->add_flag("--wrap", arguments->wrap,
                     "Allow as many known values as the model has buffer positions (buffer_size in "
                     "'chorale models'), or more");

@@ -10,6 +10,7 @@
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
 #include "client/cli/given.h"
+#include "client/cli/group_by.h"
 #include "client/cli/report.h"
 #include "client/cli/sample_report.h"
 
@@ -104,12 +105,17 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   if (arguments.given) {
     ASSIGN_OR_RETURN(options.known, KnownValuesOf(arguments.rows, rows, *environment));
   }
+  ASSIGN_OR_RETURN(RowGroups groups, GroupsOf(arguments.rows, rows, options.known));
+  const DataFrame sent = rows.features.Take(groups.order);
+  options.known = groups.InRequest(options.known);
+  options.group_sizes = groups.sizes;
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   options.expected_source = SourceOf(rows.context);
   if (arguments.validate_only) {
     const absl::StatusOr<v1::SampleSummary> summary =
-        client->ValidateSample(arguments.rows.context, rows.features, options, environment->call());
-    RETURN_IF_ERROR(WithLine(summary.status(), arguments.rows.file, rows, options.known));
+        client->ValidateSample(arguments.rows.context, sent, options, environment->call());
+    RETURN_IF_ERROR(WithLine(summary.status(), arguments.rows.file, rows,
+                             groups.InFile(options.known), groups.order));
     NoteWarnings(summary->warnings(), *environment);
     return WriteEstimate(summary->estimate(), *environment);
   }
@@ -120,13 +126,15 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
     const int64_t steps = rows.features.row_count() - options.known.rows_size();
     Progress progress("values drawn", arguments.paths * steps, environment->progress());
     options.on_progress = [&progress](int64_t values) { progress.Update(values); };
-    samples = client->Sample(arguments.rows.context, rows.features, options, environment->call());
+    samples = client->Sample(arguments.rows.context, sent, options, environment->call());
   }
-  const SampleTitle title{arguments.rows.context, rows.context.target_column()};
+  const SampleTitle title{arguments.rows.context, rows.context.target_column(), groups.labels};
   if (!samples.ok() && drawn.has_value() && !arguments.summary) {
-    WriteDrawn(*drawn, title, *environment);
+    WriteDrawn(groups.InFile(*std::move(drawn)), title, *environment);
   }
-  RETURN_IF_ERROR(WithLine(samples.status(), arguments.rows.file, rows, options.known));
+  RETURN_IF_ERROR(WithLine(samples.status(), arguments.rows.file, rows,
+                           groups.InFile(options.known), groups.order));
+  samples = groups.InFile(*std::move(samples));
   NoteSummary(samples->summary, *environment);
   const auto& log_densities = samples->summary.known_log_densities();
   NoteKnown(options.known, {log_densities.begin(), log_densities.end()}, *environment);
@@ -171,9 +179,12 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       "path");
   AddGivenFlag(command, &arguments->given,
                "Draw these other rows, conditional on the known values");
+  AddGroupByOption(command, &arguments->rows,
+                   "Draw the paths of each group separately: the groups are independent");
   command->add_flag(
       "--wrap", arguments->wrap,
-      "Allow more rows than the model was trained for (buffer_size in 'chorale models')");
+      "Allow more rows, in a group, than the model was trained for (buffer_size in 'chorale "
+      "models')");
   AddNoSnapFlag(command, &arguments->no_snap);
   AddLocalRowsOption(command, &arguments->local_rows);
   command->add_flag(
@@ -188,7 +199,9 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
   command->footer(
       "Writes a line for each path and row, both numbered from 0, with the value in the target's\n"
       "units. The JSON format is an object with arrays [paths][rows]. With --given, known values\n"
-      "have lines on each path, without a log-density.\n\n"
+      "have lines on each path, without a log-density. With --group-by, steps count from 0 in "
+      "each\n"
+      "group.\n\n"
       "Examples:\n"
       "  chorale sample houses new.csv --paths 1000 --seed 7 --output samples.csv\n"
       "  chorale sample houses new.csv --paths 1000 --summary\n"

@@ -36,13 +36,17 @@ void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ost
   if (!samples.rows_by_step.empty()) {
     object["rows_by_step"] = Paths(samples.rows_by_step, samples.step_count);
   }
-  if (!samples.summary.known_log_densities().empty()) {
-    object["known_log_density"] = samples.summary.known_log_densities(0);
+  const auto& known = samples.summary.known_log_densities();
+  if (!title.groups.empty()) object["groups"] = title.groups;
+  if (!known.empty() && title.groups.empty()) object["known_log_density"] = known[0];
+  if (!known.empty() && !title.groups.empty()) {
+    object["known_log_density"] = std::vector<double>(known.begin(), known.end());
   }
   *out << object.dump() << '\n';
 }
 
-// Returns the step at which each path drew each query row [B, T]; empty without random orders.
+// Returns the step at which each path drew each query row [B, T], from 0 in each group; empty
+// without random orders.
 std::vector<Cell> StepsByRow(const Samples& samples) {
   if (samples.rows_by_step.empty()) return {};
   std::vector<Cell> steps(samples.values.size());
@@ -50,7 +54,9 @@ std::vector<Cell> StepsByRow(const Samples& samples) {
     const int64_t path = static_cast<int64_t>(i) / samples.step_count;
     const int64_t step = static_cast<int64_t>(i) % samples.step_count;
     if (samples.rows_by_step[i] < 0) continue;  // not drawn
-    steps[path * samples.row_count + samples.rows_by_step[i]] = step;
+    const std::vector<int64_t>& firsts = samples.first_steps;
+    const int64_t first = *(std::upper_bound(firsts.begin(), firsts.end(), step) - 1);
+    steps[path * samples.row_count + samples.rows_by_step[i]] = step - first;
   }
   return steps;
 }

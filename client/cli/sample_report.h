@@ -4,6 +4,7 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "client/cli/report.h"
@@ -14,7 +15,8 @@ namespace chorale::client {
 // The origin of samples.
 struct SampleTitle {
   std::string context;
-  std::string target;  // the target column
+  std::string target;                    // the target column
+  std::vector<std::string> groups = {};  // [G]: labels; empty without groups
 };
 
 // Prints a line for each value (path, row, value), or a JSON object with [B, T] arrays, with the

@@ -17,9 +17,9 @@
 //     RefusedFields() and RetryDelay() return them, and ErrorReason() the machine-readable reason.
 //
 // client.h declares the interface. Its implementation uses connection.h (channels), call.h (a call
-// in flight), retry.h, table_codec.h, known_values.h, predict_pieces.h and sample_assembly.h
-// (messages). csv.h, csv_columns.h and data_frame.h read tables from CSV files; sample_summary.h
-// computes statistics of samples.
+// in flight), retry.h, table_codec.h, known_values.h, groups.h, predict_pieces.h and
+// sample_assembly.h (messages). csv.h, csv_columns.h and data_frame.h read tables from CSV files;
+// sample_summary.h computes statistics of samples.
 #ifndef CHORALE_CLIENT_CPP_CLIENT_H_
 #define CHORALE_CLIENT_CPP_CLIENT_H_
 
@@ -135,6 +135,11 @@ enum class Snapping { kOn, kOff };
 // rows, on which the results are conditional; empty: none. U is the number of the other query rows.
 // Unimplemented if the server is too old to support them.
 
+// `group_sizes` [G] in the options of Predict, Sample and LogDensity: the sizes of groups of
+// consecutive query rows, positive and with the sum T (v1::SampleRequest.group_sizes). Each group
+// has a joint distribution of its own, conditional on its known values. Empty: all query rows are
+// one group, so G is 1. Unimplemented if the server is too old to support them.
+
 // `expected_source` in the options of Predict, Sample and LogDensity has the digests that the
 // context and its model must have; empty digests are not compared. If a digest differs, the call
 // fails with FailedPrecondition and the reason SOURCE_CHANGED (see ErrorReason). If a call makes
@@ -144,11 +149,12 @@ struct PredictOptions {
   std::vector<double> quantiles = {};  // [Q]: probabilities, each strictly between 0 and 1
   enum class Mixture { kOmit, kInclude } mixture = Mixture::kOmit;
   Snapping snapping = Snapping::kOn;  // of the quantiles
-  // With N known values, each request has their rows, in the order of `known`, and then some of the
-  // others.
+  // With known values, a request has whole groups, or a part of a large group with all its known
+  // rows. In a group, the known rows come first, in the order of `known`.
   v1::KnownValues known = {};
-  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;  // of N + 1 positions
-  // Not 0: more than N. Each request predicts at most 1/32 as many rows.
+  std::vector<int32_t> group_sizes = {};               // no effect without known values
+  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;  // of N + 1 positions, in each group
+  // Not 0: more than N, in each group. Each request predicts at most 1/32 as many rows.
   int64_t local_rows = 0;
   v1::Source expected_source = {};
   // Called with the number of rows predicted so far; may be empty.
@@ -161,7 +167,8 @@ struct Predictions {
   std::vector<double> stds;       // [U]: standard deviations
   std::vector<double> quantiles;  // [U, Q], row-major
   v1::Mixtures mixtures;          // [U, M]; only for Mixture::kInclude
-  // [1]: the joint log-density of the known values, by the first request; empty without.
+  // [G]: the joint log-density of the known values of each group, by its first request, and 0 for a
+  // group without; empty if no values are known.
   std::vector<double> known_log_densities;
   v1::Source source;
   // Warnings about the query rows, one for each column and reason.
@@ -176,6 +183,7 @@ struct SampleOptions {
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   Snapping snapping = Snapping::kOn;  // of the values, not of their densities
   v1::KnownValues known = {};         // for all paths, or for each path
+  std::vector<int32_t> group_sizes = {};
   int64_t local_rows = 0;
   v1::Source expected_source = {};
   // Sample only: called with the number of values drawn so far, of B * U; may be empty.
@@ -192,20 +200,22 @@ struct LogDensityOptions {
   enum class Terms { kOmit, kInclude } terms = Terms::kOmit;  // not with random orders
   enum class Cdfs { kOmit, kInclude } cdfs = Cdfs::kOmit;     // not with random orders
   v1::KnownValues known = {};                                 // for all vectors, or for each vector
+  std::vector<int32_t> group_sizes = {};
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   int64_t local_rows = 0;
   v1::Source expected_source = {};
 };
 
 struct LogDensities {
-  std::vector<double> joint;            // [B]: natural logarithms of densities per query row unit
-  std::vector<double> standard_errors;  // [B]: over the random orders; empty if R < 2
+  std::vector<double> joint;  // [B, G]: natural logarithms of densities per query row unit
+  std::vector<double> standard_errors;  // [B, G]: over the random orders; empty if R < 2
   std::vector<double> terms;            // [B, U]; only for Terms::kInclude
   // [B, U]: the cumulative probability of each value, given the earlier ones; only for
   // Cdfs::kInclude.
   std::vector<double> cdfs;
   uint64_t seed = 0;  // of the random orders
-  // [1], or [B] with known values for each vector: their joint log-densities; empty without.
+  // [1, G], or [B, G] with known values for each vector: their joint log-densities; 0 for a group
+  // without known values; empty if no values are known.
   std::vector<double> known_log_densities;
   v1::Source source;
   std::vector<v1::Warning> warnings;
@@ -296,8 +306,8 @@ class Client {
   absl::StatusOr<Predictions> Predict(const std::string& id, const DataFrame& rows,
                                       const PredictOptions& options, const CallOptions& call = {});
 
-  // Draws B joint sample paths over the T query rows `rows`. DataLoss if the stream does not
-  // contain each value of the U rows that are not known exactly once.
+  // Draws B joint sample paths over the T query rows `rows`, of each group. DataLoss if the stream
+  // does not contain each value of the U rows that are not known exactly once.
   absl::StatusOr<Samples> Sample(const std::string& id, const DataFrame& rows,
                                  const SampleOptions& options, const CallOptions& call = {});
 

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "client/cpp/client.h"
 #include "client/cpp/connection.h"
+#include "client/cpp/groups.h"
 #include "client/cpp/known_values.h"
 #include "client/cpp/predict_pieces.h"
 #include "client/cpp/table_codec.h"
@@ -26,9 +27,13 @@ absl::Status CheckRows(const DataFrame& rows) {
   return absl::InvalidArgumentError("rows: the table has no rows");
 }
 
-// InvalidArgument if the known rows of a request of Predict leave none of its local rows.
-absl::Status CheckLocalRows(const PredictOptions& options) {
-  const int64_t known = options.known.rows_size();
+// InvalidArgument if the known rows of a request of Predict leave none of its local rows. Requires
+// valid known rows and groups.
+absl::Status CheckLocalRows(const PredictOptions& options, int64_t row_count) {
+  const std::vector<int64_t> group_of = GroupOfEachRow(options.group_sizes, row_count);
+  std::vector<int64_t> counts(CountGroups(options.group_sizes), 0);
+  for (const int32_t row : options.known.rows()) ++counts[group_of[row]];
+  const int64_t known = *std::max_element(counts.begin(), counts.end());
   if (options.local_rows <= 0 || options.local_rows > known) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "local_rows: ", options.local_rows, ", must be more than the number of known values, ", known,
@@ -47,10 +52,23 @@ void Append(const Values& values, std::vector<double>* out) {
   out->insert(out->end(), values.begin(), values.end());
 }
 
+// Adds the log-densities of the known values of a piece's groups, unless an earlier piece, with a
+// part of a group, has added them.
+absl::Status AppendKnown(const v1::PredictRequest& request, const v1::PredictResponse& response,
+                         const RowRange& groups, Predictions* out) {
+  RETURN_IF_ERROR(CheckKnownLogDensities(response.known_log_densities(), request.known(), 1,
+                                         CountGroups(request.group_sizes())));
+  for (int64_t group = groups.begin; group < groups.end; ++group) {
+    if (group < static_cast<int64_t>(out->known_log_densities.size())) continue;
+    const auto at = static_cast<int>(group - groups.begin);
+    const bool known = !request.known().rows().empty();
+    out->known_log_densities.push_back(known ? response.known_log_densities(at) : 0.0);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AppendPredictions(const v1::PredictResponse& response, int64_t rows,
                                const PredictOptions& options, Predictions* out) {
-  RETURN_IF_ERROR(CheckKnownLogDensities(response.known_log_densities(), options.known, 1));
-  if (out->means.empty()) Append(response.known_log_densities(), &out->known_log_densities);
   const bool with_mixtures = options.mixture == PredictOptions::Mixture::kInclude;
   const v1::Mixtures& mixtures = response.mixtures();
   const int64_t components = with_mixtures ? rows * mixtures.component_count() : 0;
@@ -133,6 +151,7 @@ v1::SampleRequest ToProto(const std::string& id, const DataFrame& rows,
   request.set_local_row_count(options.local_rows);
   *request.mutable_expected_source() = options.expected_source;
   if (options.known.ByteSizeLong() > 0) *request.mutable_known() = options.known;
+  request.mutable_group_sizes()->Add(options.group_sizes.begin(), options.group_sizes.end());
   return request;
 }
 
@@ -192,10 +211,11 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
                                             const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
   RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
-  RETURN_IF_ERROR(CheckLocalRows(options));
+  RETURN_IF_ERROR(CheckGroups(options.group_sizes, options.known, rows.row_count()));
+  RETURN_IF_ERROR(CheckLocalRows(options, rows.row_count()));
   Predictions predictions;
   WarningMerger warnings;
-  const PredictPieces pieces(rows, options.known, options.local_rows);
+  const PredictPieces pieces(rows, options.known, options.group_sizes, options.local_rows);
   size_t done = 0;  // a retry continues with the piece that failed
   absl::Status status = Run(call, [&](const Deadline& deadline) {
     for (; done < pieces.count(); ++done) {
@@ -211,6 +231,9 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
       v1::PredictResponse response;
       absl::Status piece = UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncPredict,
                                      request, id, deadline, call.cancellation, &response);
+      if (piece.ok() && !options.known.rows().empty()) {
+        piece = AppendKnown(request, response, pieces.groups(done), &predictions);
+      }
       if (piece.ok()) {
         piece = AppendPredictions(response, pieces.range(done).size(), options, &predictions);
       }
@@ -231,6 +254,7 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id, co
                                                        const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
   RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
+  RETURN_IF_ERROR(CheckGroups(options.group_sizes, options.known, rows.row_count()));
   const v1::SampleRequest request = ToProto(id, rows, options);
   RETURN_IF_ERROR(CheckMessageSize(request));
   v1::SampleSummary summary;
@@ -244,8 +268,8 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id, co
   });
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(broken);
-  RETURN_IF_ERROR(
-      CheckKnownLogDensities(summary.known_log_densities(), options.known, options.path_count));
+  RETURN_IF_ERROR(CheckKnownLogDensities(summary.known_log_densities(), options.known,
+                                         options.path_count, CountGroups(options.group_sizes)));
   return summary;
 }
 
@@ -261,7 +285,7 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& r
     // Created here, so that a rejected request allocates no memory.
     if (!assembly.has_value()) {
       assembly.emplace(options.path_count, rows.row_count(), options.order, options.step_densities,
-                       options.known);
+                       options.known, options.group_sizes);
     }
     absl::Status added = assembly->Add(block);
     if (added.ok() && options.on_progress) options.on_progress(assembly->value_count());
@@ -285,6 +309,7 @@ absl::StatusOr<v1::SampleSummary> Client::ValidateSample(const std::string& id,
                                                          const CallOptions& call) {
   RETURN_IF_ERROR(CheckRows(rows));
   RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
+  RETURN_IF_ERROR(CheckGroups(options.group_sizes, options.known, rows.row_count()));
   v1::SampleRequest request = ToProto(id, rows, options);
   request.set_validate_only(true);
   RETURN_IF_ERROR(CheckMessageSize(request));
@@ -315,6 +340,8 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
                      " rows", options.known.rows().empty() ? "" : " whose values are not known"));
   }
   const int64_t vectors = size / width;
+  RETURN_IF_ERROR(CheckGroups(options.group_sizes, options.known, rows.row_count()));
+  const int64_t groups = CountGroups(options.group_sizes);
   const bool with_terms = options.terms == LogDensityOptions::Terms::kInclude;
   const bool with_cdfs = options.cdfs == LogDensityOptions::Cdfs::kInclude;
   v1::LogDensityRequest request;
@@ -329,16 +356,20 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
   request.set_local_row_count(options.local_rows);
   *request.mutable_expected_source() = options.expected_source;
   if (options.known.ByteSizeLong() > 0) *request.mutable_known() = options.known;
+  request.mutable_group_sizes()->Add(options.group_sizes.begin(), options.group_sizes.end());
   v1::LogDensityResponse response;
   absl::Status status = Run(call, [&](const Deadline& deadline) {
     return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncLogDensity, request, id,
                      deadline, call.cancellation, &response);
   });
+  RETURN_IF_ERROR(status);
+  const int64_t joint = vectors * groups;
+  if (groups > 1 && response.log_densities_size() == vectors) return GroupsIgnored();
   for (const absl::Status& next :
-       {status, CheckKnownLogDensities(response.known_log_densities(), options.known, vectors),
-        CheckSize("log-densities", response.log_densities_size(), vectors),
+       {CheckKnownLogDensities(response.known_log_densities(), options.known, vectors, groups),
+        CheckSize("log-densities", response.log_densities_size(), joint),
         CheckSize("standard errors", response.standard_errors_size(),
-                  options.random_orders >= 2 ? vectors : 0),
+                  options.random_orders >= 2 ? joint : 0),
         CheckSize("terms", response.terms_size(), with_terms ? size : 0),
         CheckSize("cdfs", response.cdfs_size(), with_cdfs ? size : 0)}) {
     RETURN_IF_ERROR(next);

@@ -1,6 +1,7 @@
 #include "client/cpp/known_values.h"
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/groups.h"
 
 namespace chorale::client {
 
@@ -35,11 +36,13 @@ std::vector<int64_t> OtherRows(const v1::KnownValues& known, int64_t row_count) 
 
 absl::Status CheckKnownLogDensities(
     const google::protobuf::RepeatedField<double>& known_log_densities,
-    const v1::KnownValues& known, int64_t vector_count) {
+    const v1::KnownValues& known, int64_t vector_count, int64_t group_count) {
   if (known.rows().empty()) return absl::OkStatus();
   if (known_log_densities.empty()) return KnownValuesIgnored();
-  const int64_t expected = known.values_size() == known.rows_size() ? 1 : vector_count;
+  const int64_t sets = known.values_size() == known.rows_size() ? 1 : vector_count;
+  const int64_t expected = sets * group_count;
   if (known_log_densities.size() == expected) return absl::OkStatus();
+  if (known_log_densities.size() == sets) return GroupsIgnored();
   return absl::DataLossError(absl::StrCat("the server sent ", known_log_densities.size(),
                                           " log-densities of known values instead of ", expected));
 }

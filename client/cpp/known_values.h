@@ -17,11 +17,12 @@ absl::Status CheckKnownRows(const v1::KnownValues& known, int64_t row_count);
 // Returns the query rows whose values are not known, in ascending order. Requires valid rows.
 std::vector<int64_t> OtherRows(const v1::KnownValues& known, int64_t row_count);
 
-// Checks the log-densities of the known values in a response. Unimplemented if they are missing;
-// DataLoss if their number is not 1, or `vector_count` if each vector has its own values.
+// Checks the log-densities of the known values in a response. Unimplemented if they are missing, or
+// if there are not those of each group. DataLoss if their number is not that of the groups, or that
+// of the groups times `vector_count` if each vector has its own values.
 absl::Status CheckKnownLogDensities(
     const google::protobuf::RepeatedField<double>& known_log_densities,
-    const v1::KnownValues& known, int64_t vector_count);
+    const v1::KnownValues& known, int64_t vector_count, int64_t group_count = 1);
 
 // The error for a server that ignores known values.
 absl::Status KnownValuesIgnored();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/cpp/groups.h"
 #include "client/cpp/known_values.h"
 
 namespace chorale::client {
@@ -22,15 +23,22 @@ bool Within(int64_t first, int64_t count, int64_t size) {
 }  // namespace
 
 SampleAssembly::SampleAssembly(int64_t path_count, int64_t row_count, RowOrder order,
-                               StepDensities densities, const v1::KnownValues& known)
+                               StepDensities densities, const v1::KnownValues& known,
+                               absl::Span<const int32_t> group_sizes)
     : order_(order),
       densities_(densities),
+      has_groups_(!group_sizes.empty()),
+      group_of_(GroupOfEachRow(group_sizes, row_count)),
       drawn_rows_(OtherRows(known, row_count)),
       is_known_(row_count, false) {
   const size_t size = static_cast<size_t>(path_count) * static_cast<size_t>(row_count);
   samples_.path_count = path_count;
   samples_.row_count = row_count;
   samples_.step_count = static_cast<int64_t>(drawn_rows_.size());
+  for (int64_t step = 0; step < samples_.step_count; ++step) {
+    const auto next_group = static_cast<int64_t>(samples_.first_steps.size());
+    if (group_of_[drawn_rows_[step]] == next_group) samples_.first_steps.push_back(step);
+  }
   const size_t drawn = static_cast<size_t>(path_count) * drawn_rows_.size();
   constexpr double kNotDrawn = std::numeric_limits<double>::quiet_NaN();
   samples_.values.resize(size, kNotDrawn);
@@ -59,39 +67,60 @@ absl::Status SampleAssembly::Add(const v1::SampleBlock& block) {
   return absl::OkStatus();
 }
 
+int64_t SampleAssembly::StepsOf(int64_t group) const {
+  const auto next = static_cast<size_t>(group) + 1;
+  const int64_t end =
+      next < samples_.first_steps.size() ? samples_.first_steps[next] : samples_.step_count;
+  return end - samples_.first_steps[group];
+}
+
 absl::Status SampleAssembly::CheckShape(const v1::SampleBlock& block) const {
+  if (has_groups_ && block.paths().empty()) return GroupsIgnored();
   const bool in_steps = Within(block.first_step(), block.step_count(), samples_.step_count);
   if (!in_steps && Within(block.first_step(), block.step_count(), samples_.row_count)) {
     return KnownValuesIgnored();
   }
-  if (!in_steps || !Within(block.first_path(), block.path_count(), samples_.path_count)) {
+  const auto groups = static_cast<int64_t>(samples_.first_steps.size());
+  if (!in_steps || !Within(block.first_path(), block.path_count(), samples_.path_count * groups)) {
     return Loss(absl::StrCat("a block of paths ", block.first_path(), " +", block.path_count(),
                              ", steps ", block.first_step(), " +", block.step_count(), " in ",
                              samples_.path_count, " paths of ", samples_.step_count, " steps"));
   }
   const int64_t size = block.path_count() * block.step_count();
   const int64_t densities = densities_ == StepDensities::kInclude ? size : 0;
-  const int64_t row_indices = order_ == RowOrder::kRandomPerPath ? size : 0;
+  const int64_t row_indices = has_rows() ? size : 0;
   if (block.values_size() != size || block.log_densities_size() != densities ||
       block.rows_size() != row_indices) {
     return Loss(absl::StrCat("a block of ", size, " values has ", block.values_size(), " values, ",
                              block.log_densities_size(), " log-densities and ", block.rows_size(),
                              " query rows"));
   }
+  if (block.paths_size() != (has_groups_ ? block.path_count() : 0)) {
+    return Loss(absl::StrCat("a block of ", block.path_count(), " paths has ", block.paths_size(),
+                             " indices of paths"));
+  }
   return absl::OkStatus();
 }
 
 absl::Status SampleAssembly::Place(const v1::SampleBlock& block, int64_t path_in_block,
                                    int64_t step_in_block) {
-  const int64_t path = block.first_path() + path_in_block;
+  const int64_t path = has_groups_ ? block.paths(static_cast<int>(path_in_block))
+                                   : block.first_path() + path_in_block;
   const int64_t step = block.first_step() + step_in_block;
   const int from = static_cast<int>(path_in_block * block.step_count() + step_in_block);
-  const int64_t row = order_ == RowOrder::kGiven ? drawn_rows_[step] : block.rows(from);
+  const int64_t row = has_rows() ? block.rows(from) : drawn_rows_[step];
   if (row < 0 || row >= samples_.row_count) {
     return Loss(absl::StrCat("query row ", row, " of ", samples_.row_count));
   }
+  if (path < 0 || path >= samples_.path_count) {
+    return Loss(absl::StrCat("path ", path, " of ", samples_.path_count));
+  }
   if (is_known_[row]) return KnownValuesIgnored();
-  const size_t by_step = path * samples_.step_count + step;
+  const int64_t group = group_of_[row];
+  if (step >= StepsOf(group)) {
+    return Loss(absl::StrCat("step ", step, " of a group of ", StepsOf(group), " steps"));
+  }
+  const size_t by_step = path * samples_.step_count + samples_.first_steps[group] + step;
   const size_t by_row = path * samples_.row_count + row;
   if (step_seen_[by_step] || row_seen_[by_row]) {
     return Loss(absl::StrCat(

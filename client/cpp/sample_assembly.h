@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "chorale/v1/chorale.pb.h"
 
 namespace chorale::client {
@@ -18,31 +19,35 @@ enum class RowOrder { kGiven, kRandomPerPath };
 enum class StepDensities { kOmit, kInclude };
 
 // B joint sample paths over T query rows, in the order of the rows and the units of the target
-// column. A path draws the U query rows whose values are not known.
+// column. A path draws the U query rows whose values are not known. With groups of query rows, a
+// path over all rows consists of a path over each group, which are independent.
 struct Samples {
   int64_t path_count = 0;      // B
   int64_t row_count = 0;       // T
-  int64_t step_count = 0;      // U
+  int64_t step_count = 0;      // U: of all groups together
   std::vector<double> values;  // [B, T], row-major, with the known values
   // [B, T], only for StepDensities::kInclude: the natural log-density of each value, conditional on
   // the earlier values of its path; NaN for known values. The sum of the others over a path is the
   // path's joint log-density, conditional on the known values.
   std::vector<double> log_densities;
-  // [B, U], only for random orders: the query row that a path drew at each step.
+  // [B, U], only for random orders: the query row that a path drew at each step, first those of the
+  // first group, then those of the next group.
   std::vector<int32_t> rows_by_step;
+  std::vector<int64_t> first_steps;  // [G]: the index of the first step of each group
   v1::SampleSummary summary;
 };
 
 // Thread-compatible.
 class SampleAssembly {
  public:
-  // Requires path_count > 0, row_count > 0 and valid known rows (known_values.h).
+  // Requires path_count > 0, row_count > 0, and valid known rows and groups (known_values.h,
+  // groups.h).
   SampleAssembly(int64_t path_count, int64_t row_count, RowOrder order, StepDensities densities,
-                 const v1::KnownValues& known = {});
+                 const v1::KnownValues& known = {}, absl::Span<const int32_t> group_sizes = {});
 
   // Adds the values of a block. Blocks may arrive in any order. DataLoss, with the reason, if the
   // block is outside [B, U], if its arrays do not match its ranges, or if it repeats a step or a
-  // query row of a path. Unimplemented if it has values of known rows.
+  // query row of a path. Unimplemented if it has values of known rows, or ignores groups.
   absl::Status Add(const v1::SampleBlock& block);
 
   // The number of values drawn so far, of B * U.
@@ -59,8 +64,15 @@ class SampleAssembly {
   absl::Status CheckShape(const v1::SampleBlock& block) const;
   absl::Status Place(const v1::SampleBlock& block, int64_t path_in_block, int64_t step_in_block);
 
+  // The number of steps of a path over a group.
+  int64_t StepsOf(int64_t group) const;
+  // Whether blocks have the query rows of their values.
+  bool has_rows() const { return has_groups_ || order_ == RowOrder::kRandomPerPath; }
+
   const RowOrder order_;
   const StepDensities densities_;
+  const bool has_groups_;
+  const std::vector<int64_t> group_of_;    // [T]
   const std::vector<int64_t> drawn_rows_;  // [U]: the query rows whose values are not known
   std::vector<bool> is_known_;             // [T]
   Samples samples_;

@@ -221,6 +221,18 @@ class Server:
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=120,
                               check=False)
 
+    def use_passing_contexts(self, table: pathlib.Path) -> None:
+        """A context with appended rows, and one with a memory set. Both are removed."""
+        spec = ['--target', 'body_mass_g', '--name', 'passing']
+        self.client('register', table, *spec)
+        self.client('warm', 'passing')  # if it is removed before, it is never encoded
+        self.client('append', 'passing', table)
+        self.client('warm', 'passing', '--encode-anew')
+        self.client('rm', 'passing')
+        self.client('register', table, *spec, '--memory-rows', '64')
+        self.client('warm', 'passing')
+        self.client('rm', 'passing')
+
     def client_in_background(self, *arguments: object) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self.command(*arguments), stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)

@@ -264,10 +264,7 @@ class ServersTest(unittest.TestCase):
             while time.time() < start + LOAD_SECONDS or (
                     missing and time.time() < start + 4 * LOAD_SECONDS):
                 path = self.tables[10]
-                self.a.client('register', path, '--target', 'body_mass_g', '--name', 'passing')
-                # Removed before it is encoded it would never be.
-                self.a.client('warm', 'passing')
-                self.a.client('rm', 'passing')
+                self.a.use_passing_contexts(path)
                 self.b.client('register', path, '--target', 'body_mass_g')  # beyond its quota
                 missing = panels_without_data(self.source, 40, skipped)
             self.assertEqual(missing, [])

@@ -25,7 +25,7 @@ LONGER = {
     'tests/deploy/edge_processes.py': 421,
     'tests/deploy/edge_test.py': 823,
     'tests/deploy/manifests/mutations.py': 403,
-    'tests/deploy/monitoring_test.py': 440,
+    'tests/deploy/monitoring_test.py': 437,
     'tests/end_to_end/real_tables_test.cc': 425,
     'tests/end_to_end/security_test.cc': 422,
     'tests/engine/context/context_cache_files_test.cc': 429,

@@ -23,22 +23,25 @@ constexpr int64_t kSliceSteps = 3;
 // The step at which the others are drawn, when orders are random.
 int64_t PlaceAt(int64_t path, int64_t step, int64_t steps) { return (step + path) % steps; }
 
+// The values of some paths over a group.
 v1::SampleBlock MakeBlock(const v1::SampleRequest& request, const FakeKnownValues& known,
                           uint64_t seed, int64_t first_path, int64_t first_step) {
   const std::vector<double> scores = Scores(request.rows());
   const auto steps = static_cast<int64_t>(known.others().size());
+  const bool grouped = !request.group_sizes().empty();
   v1::SampleBlock block;
-  block.set_first_path(first_path);
+  if (!grouped) block.set_first_path(first_path);
   block.set_first_step(first_step);
   block.set_path_count(std::min(kTilePaths, request.path_count() - first_path));
   block.set_step_count(std::min(kSliceSteps, steps - first_step));
   const bool random = request.order() == v1::SampleRequest::ORDER_RANDOM_PER_PATH;
   for (int64_t p = first_path; p < first_path + block.path_count(); ++p) {
+    if (grouped) block.add_paths(static_cast<int32_t>(p));
     for (int64_t s = first_step; s < first_step + block.step_count(); ++s) {
       const int64_t target = known.others()[random ? PlaceAt(p, s, steps) : s];
       block.add_values(SampleValue(scores[target] + known.Shift(p), p, seed));
       if (request.include_log_densities()) block.add_log_densities(SampleLogDensity(p, target));
-      if (random) block.add_rows(static_cast<int32_t>(target));
+      if (random || grouped) block.add_rows(static_cast<int32_t>(target));
     }
   }
   return block;
@@ -46,15 +49,31 @@ v1::SampleBlock MakeBlock(const v1::SampleRequest& request, const FakeKnownValue
 
 // All blocks of a request, in no particular order.
 std::vector<v1::SampleBlock> MakeBlocks(const v1::SampleRequest& request,
-                                        const FakeKnownValues& known, uint64_t seed) {
+                                        const std::vector<FakeKnownValues>& groups, uint64_t seed) {
   std::vector<v1::SampleBlock> blocks;
-  for (int64_t path = 0; path < request.path_count(); path += kTilePaths) {
-    for (size_t step = 0; step < known.others().size(); step += kSliceSteps) {
-      blocks.push_back(MakeBlock(request, known, seed, path, static_cast<int64_t>(step)));
+  for (const FakeKnownValues& group : groups) {
+    for (int64_t path = 0; path < request.path_count(); path += kTilePaths) {
+      for (size_t step = 0; step < group.others().size(); step += kSliceSteps) {
+        blocks.push_back(MakeBlock(request, group, seed, path, static_cast<int64_t>(step)));
+      }
     }
   }
   std::shuffle(blocks.begin(), blocks.end(), std::minstd_rand(7));
   return blocks;
+}
+
+void AddPrediction(const v1::PredictRequest& request, double score, v1::PredictResponse* response) {
+  response->add_means(score);
+  response->add_stds(score / 2.0 + 1.0);
+  for (const double p : request.quantiles()) response->add_quantiles(score + p);
+  if (!request.include_mixtures()) return;
+  v1::Mixtures* mixtures = response->mutable_mixtures();
+  mixtures->set_component_count(2);
+  for (const double shift : {-1.0, 1.0}) {
+    mixtures->add_means(score + shift);
+    mixtures->add_stds(2.0);
+    mixtures->add_weights(0.5);
+  }
 }
 
 void Damage(StreamFault fault, std::vector<v1::SampleBlock>* blocks) {
@@ -217,21 +236,12 @@ grpc::Status FakeService::Predict(grpc::ServerContext* server_context,
   response->mutable_source()->set_model_digest("model");
   AddWarnings(request->rows(), response->mutable_warnings());
   const std::vector<double> scores = Scores(request->rows());
-  const v1::KnownValues sent = ignores_known_values_ ? v1::KnownValues() : request->known();
-  const FakeKnownValues known(sent, RowCount(request->rows()));
-  known.AddLogDensities(response->mutable_known_log_densities());
-  for (const int64_t row : known.others()) {
-    const double score = scores[row] + known.Shift(0);
-    response->add_means(score);
-    response->add_stds(score / 2.0 + 1.0);
-    for (const double p : request->quantiles()) response->add_quantiles(score + p);
-    if (!request->include_mixtures()) continue;
-    v1::Mixtures* mixtures = response->mutable_mixtures();
-    mixtures->set_component_count(2);
-    for (const double shift : {-1.0, 1.0}) {
-      mixtures->add_means(score + shift);
-      mixtures->add_stds(2.0);
-      mixtures->add_weights(0.5);
+  const v1::PredictRequest sent = Understood(*request);
+  const auto groups = FakeGroups(sent.known(), sent.group_sizes(), RowCount(sent.rows()));
+  AddKnownLogDensities(sent.known(), groups, response->mutable_known_log_densities());
+  for (const FakeKnownValues& group : groups) {
+    for (const int64_t row : group.others()) {
+      AddPrediction(*request, scores[row] + group.Shift(0), response);
     }
   }
   return grpc::Status::OK;
@@ -257,9 +267,9 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
     writer->Write(only);
     return grpc::Status::OK;
   }
-  const v1::KnownValues sent = ignores_known_values_ ? v1::KnownValues() : request->known();
-  const FakeKnownValues known(sent, RowCount(request->rows()));
-  std::vector<v1::SampleBlock> blocks = MakeBlocks(*request, known, seed);
+  const v1::SampleRequest sent = Understood(*request);
+  const auto groups = FakeGroups(sent.known(), sent.group_sizes(), RowCount(sent.rows()));
+  std::vector<v1::SampleBlock> blocks = MakeBlocks(sent, groups, seed);
   Damage(fault, &blocks);
   for (const v1::SampleBlock& block : blocks) {
     v1::SampleResponse message;
@@ -280,7 +290,7 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
   v1::SampleResponse last;
   last.mutable_summary()->set_seed(seed);
   last.mutable_summary()->mutable_source()->set_context_digest(context.digest());
-  known.AddLogDensities(last.mutable_summary()->mutable_known_log_densities());
+  AddKnownLogDensities(sent.known(), groups, last.mutable_summary()->mutable_known_log_densities());
   AddWarnings(request->rows(), last.mutable_summary()->mutable_warnings());
   if (fault != StreamFault::kNoSummary) writer->Write(last);
   return grpc::Status::OK;
@@ -297,21 +307,24 @@ grpc::Status FakeService::LogDensity(grpc::ServerContext* server_context,
     last_log_density_ = *request;
   }
   const std::vector<double> scores = Scores(request->rows());
-  const v1::KnownValues sent = ignores_known_values_ ? v1::KnownValues() : request->known();
-  const FakeKnownValues known(sent, RowCount(request->rows()));
-  known.AddLogDensities(response->mutable_known_log_densities());
-  const int width = static_cast<int>(known.others().size());
+  const v1::LogDensityRequest sent = Understood(*request);
+  const auto groups = FakeGroups(sent.known(), sent.group_sizes(), RowCount(sent.rows()));
+  AddKnownLogDensities(sent.known(), groups, response->mutable_known_log_densities());
+  const int width = static_cast<int>(RowCount(sent.rows())) - sent.known().rows_size();
+  int at = 0;
   for (int vector = 0; vector < request->values_size() / width; ++vector) {
-    double joint = 0.0;
-    for (int t = 0; t < width; ++t) {
-      const double score = scores[known.others()[t]] + known.Shift(vector);
-      const double term = -std::abs(request->values(vector * width + t) - score);
-      if (request->include_terms()) response->add_terms(term);
-      if (request->include_cdfs()) response->add_cdfs(1 / (2 - term));
-      joint += term;
+    for (const FakeKnownValues& group : groups) {
+      double joint = 0.0;
+      for (const int64_t row : group.others()) {
+        const double score = scores[row] + group.Shift(vector);
+        const double term = -std::abs(request->values(at++) - score);
+        if (request->include_terms()) response->add_terms(term);
+        if (request->include_cdfs()) response->add_cdfs(1 / (2 - term));
+        joint += term;
+      }
+      response->add_log_densities(joint);
+      if (request->random_order_count() >= 2) response->add_standard_errors(0.5);
     }
-    response->add_log_densities(joint);
-    if (request->random_order_count() >= 2) response->add_standard_errors(0.5);
   }
   if (request->random_order_count() > 0) response->set_seed(kPickedSeed);
   AddWarnings(request->rows(), response->mutable_warnings());

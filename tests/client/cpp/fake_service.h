@@ -22,8 +22,8 @@ namespace chorale::client {
 //   Predict: mean = score, sd = score / 2 + 1, quantile p = score + p
 //   Sample:  value = score + path / 1024 + seed, log-density = -(path + target / 1024)
 //   LogDensity: term = -|value - score|
-// With known values, all scores are shifted by their sum, and the density of the known values is
-// minus this sum.
+// With known values, all scores of a group are shifted by the sum of the known values in it, and
+// the density of the known values is minus this sum.
 std::vector<double> Scores(const v1::Table& table);
 double SampleValue(double score, int64_t path, uint64_t seed);
 double SampleLogDensity(int64_t path, int64_t target);
@@ -58,8 +58,9 @@ class FakeService final : public v1::Chorale::Service {
   void set_form(const std::string& form);
   // Makes AppendRows store the rows and then wait until the client ends the call.
   void set_append_without_response(bool on) { append_without_response_ = on; }
-  // Makes the service ignore known values, as an older server does.
+  // Make the service ignore known values or groups, as an older server does.
   void set_ignores_known_values(bool on) { ignores_known_values_ = on; }
+  void set_ignores_groups(bool on) { ignores_groups_ = on; }
   // Sets how long every call takes, unless the client cancels it.
   void set_delay(absl::Duration delay) { delay_ms_ = absl::ToInt64Milliseconds(delay); }
 
@@ -116,6 +117,13 @@ class FakeService final : public v1::Chorale::Service {
   // Called first by every method: counts, waits, and fails if set.
   grpc::Status Begin(const grpc::ServerContext* server_context);
   grpc::Status Find(const std::string& name, v1::Context* context) const;
+  // Returns the request without the fields that the service ignores.
+  template <class Request>
+  Request Understood(Request request) const {
+    if (ignores_known_values_) request.clear_known();
+    if (ignores_groups_) request.clear_group_sizes();
+    return request;
+  }
   grpc::Status Append(const v1::AppendRowsRequest* request, v1::AppendRowsResponse* response);
 
   std::atomic<StreamFault> stream_fault_{StreamFault::kNone};
@@ -124,6 +132,7 @@ class FakeService final : public v1::Chorale::Service {
   std::atomic<int64_t> delay_ms_{0};
   std::atomic<bool> append_without_response_{false};
   std::atomic<bool> ignores_known_values_{false};
+  std::atomic<bool> ignores_groups_{false};
   std::atomic<int> call_count_{0};
   std::atomic<int> cancelled_count_{0};
   mutable Mutex mutex_;

@@ -133,5 +133,68 @@ TEST(SampleAssemblyTest, ValuesOfKnownRowsComeFromAnOldServer) {
   EXPECT_EQ(random.Add(Block({0, 1, 0, 1}, {1}, {1})).code(), absl::StatusCode::kUnimplemented);
 }
 
+// A block of paths of groups.
+v1::SampleBlock OfPaths(std::vector<int32_t> paths, int64_t first_step, int64_t step_count,
+                        std::vector<double> values, std::vector<int32_t> rows) {
+  const auto count = static_cast<int64_t>(paths.size());
+  v1::SampleBlock block =
+      Block({0, count, first_step, step_count}, std::move(values), std::move(rows));
+  block.mutable_paths()->Add(paths.begin(), paths.end());
+  return block;
+}
+
+// Two paths over groups of 1 and 3 rows; query row 2 has the value 7.
+SampleAssembly WithGroups(RowOrder order) {
+  v1::KnownValues known;
+  known.add_rows(2);
+  known.add_values(7);
+  return SampleAssembly(2, 4, order, StepDensities::kOmit, known, {1, 3});
+}
+
+TEST(SampleAssemblyTest, ABlockHasPathsOfSeveralGroups) {
+  for (const RowOrder order : {RowOrder::kGiven, RowOrder::kRandomPerPath}) {
+    SampleAssembly assembly = WithGroups(order);
+    ASSERT_TRUE(assembly.Add(OfPaths({1, 0, 0}, 0, 1, {10, 3, 0}, {0, 3, 0})).ok());
+    ASSERT_TRUE(assembly.Add(OfPaths({1}, 0, 2, {11, 13}, {1, 3})).ok());
+    ASSERT_TRUE(assembly.Add(OfPaths({0}, 1, 1, {1}, {1})).ok());
+    EXPECT_EQ(assembly.value_count(), 6);
+    const absl::StatusOr<Samples> samples = assembly.Finish({});
+    ASSERT_TRUE(samples.ok()) << samples.status();
+    EXPECT_EQ(samples->step_count, 3);
+    EXPECT_THAT(samples->first_steps, ElementsAre(0, 1));
+    EXPECT_THAT(samples->values, ElementsAre(0, 1, 7, 3, 10, 11, 7, 13));
+    if (order == RowOrder::kRandomPerPath) {
+      EXPECT_THAT(samples->rows_by_step, ElementsAre(0, 3, 1, 0, 1, 3));
+    }
+  }
+}
+
+TEST(SampleAssemblyTest, RefusesBlocksOutsideTheGroups) {
+  SampleAssembly assembly = WithGroups(RowOrder::kGiven);
+  ExpectLoss(assembly.Add(OfPaths({2}, 0, 1, {0}, {0})), "path 2 of 2");
+  ExpectLoss(assembly.Add(OfPaths({-1}, 0, 1, {0}, {0})), "path -1 of 2");
+  ExpectLoss(assembly.Add(OfPaths({0}, 0, 1, {0}, {4})), "query row 4 of 4");
+  ExpectLoss(assembly.Add(OfPaths({0}, 0, 1, {0}, {-1})), "query row -1 of 4");
+  ExpectLoss(assembly.Add(OfPaths({0}, 1, 1, {0}, {0})), "step 1 of a group of 1 steps");
+  ExpectLoss(assembly.Add(OfPaths({0}, 0, 1, {0}, {})), "0 query rows");
+  v1::SampleBlock more_paths = OfPaths({0}, 0, 1, {0}, {0});
+  more_paths.add_paths(1);
+  ExpectLoss(assembly.Add(more_paths), "a block of 1 paths has 2 indices of paths");
+  ExpectLoss(assembly.Add(OfPaths({0, 0, 0, 0, 0}, 0, 1, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0})),
+             "a block of paths 0 +5");
+  EXPECT_EQ(assembly.Add(OfPaths({0}, 0, 1, {0}, {2})).code(), absl::StatusCode::kUnimplemented);
+  ASSERT_TRUE(assembly.Add(OfPaths({0}, 0, 1, {0}, {0})).ok());
+  ExpectLoss(assembly.Add(OfPaths({0}, 0, 1, {0}, {0})), "path 0 has step 0 twice");
+  ExpectLoss(assembly.Finish({}).status(), "1 of 6 values arrived");
+}
+
+TEST(SampleAssemblyTest, BlocksWithoutPathsComeFromAnOldServer) {
+  SampleAssembly assembly = WithGroups(RowOrder::kGiven);
+  EXPECT_EQ(assembly.Add(Block({0, 1, 0, 4}, {0, 1, 2, 3})).code(),
+            absl::StatusCode::kUnimplemented);
+  SampleAssembly without = Given();
+  ExpectLoss(without.Add(OfPaths({0}, 0, 1, {0}, {})), "a block of 1 paths has 1 indices");
+}
+
 }  // namespace
 }  // namespace chorale::client

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from chorale_client import _requests
 from chorale_client._columns import CategoricalColumn, StringColumn
+from chorale_client._groups import Groups
 from chorale_client._known_values import KnownValues
 from chorale_client._models_and_contexts import Source
 from chorale_client._sampling import sample_request
@@ -68,7 +69,12 @@ def test_strings_of_a_target_may_be_numbers() -> None:
 def request(**more: Any) -> Any:
     options = _requests.SampleOptions(5, None, "given", False, False, True, None)._replace(**more)
     return sample_request(
-        "a", read_table({"x": [1.0]}), KnownValues.none(1), options, Source("d", "m")
+        "a",
+        read_table({"x": [1.0]}),
+        KnownValues.none(1),
+        Groups.none(1),
+        options,
+        Source("d", "m"),
     )
 
 

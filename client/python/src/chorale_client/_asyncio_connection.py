@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import grpc.aio
 
 from chorale_client._connection import Connection
+from chorale_client._errors import count_rows_by
 from chorale_client._sampling import SampleCall
 from chorale_client._wire import SampleMessage
 
@@ -54,7 +55,8 @@ class AsyncioConnection(Connection):
                     yield message
                 return
             except grpc.aio.AioRpcError as error:
-                failure = self._failure(error, attempts, call.known)
+                failure = self._failure(error, attempts, call.sent_known())
+                count_rows_by(failure, call.groups.order.tolist())
             except asyncio.CancelledError:
                 self._check_not_cancelled_by_close()
                 raise

@@ -12,7 +12,7 @@ import grpc
 from chorale_client._calls import Job, Result
 from chorale_client._channel import Endpoint, Settings
 from chorale_client._connection import Connection
-from chorale_client._errors import FailedPreconditionError
+from chorale_client._errors import FailedPreconditionError, count_rows_by
 from chorale_client._interrupts import Uninterrupted
 from chorale_client._sampling import SampleCall
 from chorale_client._wire import SampleMessage
@@ -82,7 +82,8 @@ class BlockingConnection(Connection):
                     yield message
                 return
             except grpc.RpcError as error:
-                failure = self._failure(error, attempts, call.known)
+                failure = self._failure(error, attempts, call.sent_known())
+                count_rows_by(failure, call.groups.order.tolist())
             finally:
                 if stream is not None:
                     stream.cancel()

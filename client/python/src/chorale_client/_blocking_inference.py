@@ -32,6 +32,7 @@ class BlockingInference(Description[ClientT]):
         rows: Data,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         quantiles: npt.ArrayLike = (),
         mixtures: bool = False,
         wrap: bool = False,
@@ -50,6 +51,9 @@ class BlockingInference(Description[ClientT]):
                 conditional on all known values. [rows], with NaN for values that are not known; or
                 a Series, which is aligned by its labels and may lack rows; or True: the column of
                 `rows` with the name of the target. None: no values are known.
+            groupby: The groups of the rows: the name of a column of `rows`, or a list of names; or
+                an array or a Series with a label for each row. Predictions are conditional on known
+                values in the same group only. None: all rows belong to one group.
             quantiles: Probabilities between 0 and 1, at most 64.
             mixtures: Whether to return the predictive distributions.
             wrap: Whether to allow as many known values as the model has buffer positions
@@ -70,7 +74,7 @@ class BlockingInference(Description[ClientT]):
                 or the target column of `rows` has values in some rows, and `given` is None.
             NotFoundError: The context was deleted.
             SourceChangedError: The context's content has changed. Call `refresh`.
-            UnimplementedError: The server is too old for known values.
+            UnimplementedError: The server is too old for known values or groups.
             DeadlineError: The calls took longer than `timeout`.
 
         Examples:
@@ -78,7 +82,7 @@ class BlockingInference(Description[ClientT]):
             >>> predictions.to_frame()  # columns "mean", "std", "q05", "q95"
         """
         options = PredictOptions(quantiles, mixtures, wrap, snap, local_rows)
-        job = _inference.predict(self, rows, given, options)
+        job = _inference.predict(self, rows, given, groupby, options)
         return self._client._run(job, timeout)
 
     def sample(
@@ -86,6 +90,7 @@ class BlockingInference(Description[ClientT]):
         rows: Data,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
@@ -107,14 +112,18 @@ class BlockingInference(Description[ClientT]):
                 are conditional. As for `predict`; or [paths, rows]: the values of each path, with
                 NaN in the same rows of each path. A DataFrame, such as `to_frame()` of earlier
                 samples, is aligned by its column names and may lack rows.
-            paths: The number of joint samples.
+            groupby: The groups of the rows, as for `predict`. Each group has a joint distribution
+                of its own: its values are conditional on values of the same group, and independent
+                of other groups.
+            paths: The number of joint samples, of each group.
             seed: The same seed returns the same samples. None: the server chooses a seed, which is
                 `Samples.seed` of the result. Two calls with the same seed for different rows of a
                 context are not independent.
             order: The order in which a path draws its rows, after the known values: "given", or
                 "random" for each path.
             log_densities: Whether to return the log-density of each value.
-            wrap: Whether to allow more rows than the model was trained for (`Model.buffer_size`).
+            wrap: Whether to allow more rows, in a group, than the model was trained for
+                (`Model.buffer_size`).
             snap: Whether to snap values to the possible values of the target, if the context
                 repeats target values: counts become integers, and small amounts of a target that
                 is mostly zero become zero. Log-densities are those of the values before snapping.
@@ -136,15 +145,17 @@ class BlockingInference(Description[ClientT]):
             SourceChangedError: The context's content has changed. Call `refresh`.
             ExhaustedError: The server was too busy for every attempt, or the request needs more
                 memory than it has.
-            UnimplementedError: The server is too old for known values.
+            UnimplementedError: The server is too old for known values or groups.
             DeadlineError: The call took longer than `timeout`.
 
         Examples:
             >>> samples = context.sample(rows, paths=1000, seed=1)
             >>> (samples.sum() > 105_000).mean()  # the probability that the sum exceeds 105,000
+            >>> samples = context.sample(rows, groupby="store")
+            >>> samples.sum(rows["store"] == "Kiel")  # [paths]: draws of the sum of a group
         """
         options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
-        call = SampleCall.about(self, rows, given, options)
+        call = SampleCall.about(self, rows, given, groupby, options)
         messages = self._client._messages(call, timeout)
         with call.progress(progress) as done, contextlib.closing(messages):
             assembly = Assembly(call, done)
@@ -157,6 +168,7 @@ class BlockingInference(Description[ClientT]):
         rows: Data,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
@@ -174,7 +186,9 @@ class BlockingInference(Description[ClientT]):
             rows: A table, as for `sample`.
             given: Known values, as for `sample`. The blocks have the other rows only, and the
                 log-density of the known values is not returned.
-            paths: The number of joint samples.
+            groupby: The groups of the rows, as for `sample`. A path of a block has rows of one
+                group (`Block.paths`).
+            paths: The number of joint samples, of each group.
             seed: As for `sample`. None: the server chooses a seed, and does not return it.
             order: "given" or "random", as for `sample`.
             log_densities: Whether to return the log-density of each value.
@@ -195,7 +209,7 @@ class BlockingInference(Description[ClientT]):
             ...     print(block.first_path, block.values.shape)
         """
         options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
-        call = SampleCall.about(self, rows, given, options)
+        call = SampleCall.about(self, rows, given, groupby, options)
         tell(call.rows.warnings)
         return _blocks(call, self._client._messages(call, timeout))
 
@@ -204,6 +218,7 @@ class BlockingInference(Description[ClientT]):
         rows: Data,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
         order: Order = "given",
         log_densities: bool = False,
@@ -216,6 +231,7 @@ class BlockingInference(Description[ClientT]):
         Args:
             rows: A table, as for `sample`.
             given: Known values, as for `sample`.
+            groupby: The groups of the rows, as for `sample`.
             paths: The number of joint samples.
             order: "given" or "random", as for `sample`.
             log_densities: Whether to return the log-density of each value.
@@ -237,7 +253,7 @@ class BlockingInference(Description[ClientT]):
             >>> context.validate_sample(rows, paths=10_000).seconds
         """
         options = SampleOptions(paths, None, order, log_densities, wrap, True, local_rows)
-        call = SampleCall.about(self, rows, given, options, validate_only=True)
+        call = SampleCall.about(self, rows, given, groupby, options, validate_only=True)
         with contextlib.closing(self._client._messages(call, timeout)) as messages:
             return call.estimate(list(messages))
 
@@ -247,6 +263,7 @@ class BlockingInference(Description[ClientT]):
         values: npt.ArrayLike | None = None,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         orders: int = 0,
         seed: int | None = None,
         terms: bool = False,
@@ -267,6 +284,8 @@ class BlockingInference(Description[ClientT]):
             given: Known values of the target in some rows, on which the densities are conditional.
                 As for `predict`; or [vectors, rows]: those of each vector, with NaN in the same
                 rows of each vector.
+            groupby: The groups of the rows, as for `sample`. The result has the density of each
+                group.
             orders: The number of random orders of the rows over which the density is averaged; 0:
                 the given order. Known values come first.
             seed: The seed of the random orders; None: the server chooses a seed.
@@ -279,13 +298,14 @@ class BlockingInference(Description[ClientT]):
 
         Returns:
             LogDensities: `joint` [vectors], natural logarithms of densities per unit of the
-            target. `float()` converts a result with a single vector.
+            target. `float()` converts a result with a single vector. With groups, `joint` is
+            [groups] for values [rows], and [vectors, groups] for values [vectors, rows].
 
         Raises:
             InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
             NotFoundError: The context was deleted.
             SourceChangedError: The context's content has changed. Call `refresh`.
-            UnimplementedError: The server is too old for known values.
+            UnimplementedError: The server is too old for known values or groups.
             DeadlineError: The calls took longer than `timeout`.
 
         Examples:
@@ -293,7 +313,7 @@ class BlockingInference(Description[ClientT]):
             >>> float(context.log_density(rows, actual))
         """
         options = LogDensityOptions(orders, seed, terms, cdfs, wrap, local_rows)
-        job = _inference.log_density(self, rows, values, given, options)
+        job = _inference.log_density(self, rows, values, given, groupby, options)
         return self._client._run(job, timeout)
 
 

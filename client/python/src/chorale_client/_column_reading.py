@@ -155,6 +155,26 @@ class ColumnReader:
             self.warnings.append(warning)
 
 
+def cells_of(values: Any) -> list[Any]:
+    """Returns the cells of a series of a library, an array, or a sequence [rows].
+
+    Raises:
+        TypeError: The values have another type, or several dimensions.
+    """
+    series = nw.from_native(_as_series(values), series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return series.to_list()
+    if not isinstance(values, np.ndarray) and hasattr(values, "__array__"):
+        values = np.asarray(values)
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise TypeError(f"the number of dimensions is {values.ndim}, must be 1")
+        return list(values) if values.dtype.kind in "mM" else values.tolist()
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
+        raise TypeError(f"the type is {type(values).__name__}, must be an array or a list")
+    return list(values)
+
+
 def _as_series(values: Any) -> Any:
     """Converts arrays and indexes of pandas and PyArrow to series, which keep their types."""
     library = type(values).__module__.partition(".")[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from chorale_client._calls import Call, Job
 from chorale_client._columns import Floats, Integers
 from chorale_client._data_warnings import merge_warnings, read_warnings, tell
 from chorale_client._errors import DataLossError, InvalidArgumentError
-from chorale_client._inputs import known_values, query_rows, query_values
+from chorale_client._groups import Groups, ignored
+from chorale_client._inputs import known_values, query_groups, query_rows, query_values
 from chorale_client._known_values import KnownValues
 from chorale_client._log_densities import LogDensities
 from chorale_client._models_and_contexts import Description, Source
+from chorale_client._predict_pieces import predict_pieces
 from chorale_client._predictions import Mixtures, Predictions
 from chorale_client._requests import (
-    MAX_PREDICT_BYTES,
     LogDensityOptions,
     PredictOptions,
     beyond_buffer,
@@ -27,86 +28,95 @@ from chorale_client._requests import (
     cut_texts,
     encode_table,
     local_row_count,
-    max_predict_rows,
     probabilities,
     seed_number,
     snapping,
-    split_rows,
     whole_number,
 )
-from chorale_client._tables import Data, Table
+from chorale_client._tables import Data
 from chorale_client._v1 import chorale_pb2 as pb
 
 _MAX_DENSITY_BYTES = 2 << 20  # the values of a call, and its terms and cdfs
 
 
 def predict(
-    context: Description[Any], rows: Data, given: Any, options: PredictOptions
+    context: Description[Any], rows: Data, given: Any, groupby: Any, options: PredictOptions
 ) -> Job[Predictions]:
     """Predicts rows, in calls of limited size; later calls expect the source of the first."""
     table = query_rows(context, rows)
-    known = known_values(context, rows, table, given)
-    if known.separate:
+    given_values = known_values(context, rows, table, given)
+    if given_values.separate:
         raise InvalidArgumentError(
             f"given: the shape is {np.shape(given)}, must be ({table.row_count},)", fields=["given"]
         )
     check_rows(table)
+    asked_groups = query_groups(context, rows, table, groupby)
+    # Without known values, each row is predicted regardless of the others.
+    groups = asked_groups if len(given_values) else Groups.none(table.row_count)
+    known = given_values.grouped(groups)
     source, target = context.source, context.target
     wanted = probabilities(options.quantiles)
-    cut = cut_texts(table)
+    cut = groups.arranged(cut_texts(table))
     local = local_row_count(options.local_rows)
     answers: list[pb.PredictResponse] = []
-    for piece in _pieces(cut, known, local):
+    known_log_densities: list[float] = []  # of the groups so far
+    predicted: list[Integers] = []  # the positions of the rows in the table
+    for piece in predict_pieces(cut, known, groups, local):
+        own_known = known.within(piece.rows)
+        grouped = groups.labels is not None and len(own_known) > 0
         request = pb.PredictRequest(
             context=f"contexts/{context.name}",
-            rows=encode_table(cut.take(piece)),
+            rows=encode_table(cut.take(piece.rows)),
             quantiles=wanted,
             include_mixtures=options.mixtures,
             snapping=snapping(options.snap),
             local_row_count=local,
             expected_source=source.message(),
-            known=known.message(piece),
+            known=own_known.message(),
             beyond_buffer=beyond_buffer(options.wrap),
+            group_sizes=piece.sizes if grouped else [],
         )
         check_size(request.ByteSize())
+        in_table = groups.order[piece.rows]
         answer: pb.PredictResponse = yield Call(
-            "Predict", context.name, request, rows=piece.tolist(), known=known
+            "Predict",
+            context.name,
+            request,
+            rows=in_table.tolist(),
+            known=own_known.renumbered(in_table),
         )
-        known.check_response(answer.known_log_densities, 1)
+        own_known.check_response(answer.known_log_densities, 1, len(piece.sizes))
         source = Source.of(answer.source)
-        predicted = len(piece) - len(known)
-        _check_count("means", answer.means, predicted)
-        _check_count("standard deviations", answer.stds, predicted)
-        _check_count("quantiles", answer.quantiles, predicted * len(wanted))
+        count = len(own_known.others)
+        _check_count("means", answer.means, count)
+        _check_count("standard deviations", answer.stds, count)
+        _check_count("quantiles", answer.quantiles, count * len(wanted))
         answers.append(answer)
+        predicted.append(in_table[own_known.others])
+        own = list(answer.known_log_densities) if len(own_known) else [0.0] * len(piece.sizes)
+        # An earlier request may have had a part of the first group.
+        known_log_densities += own[len(known_log_densities) - piece.first_group :]
+    at = np.argsort(np.concatenate(predicted))
     predictions = Predictions(
-        means=_joined(answer.means for answer in answers),
-        stds=_joined(answer.stds for answer in answers),
-        quantiles=_joined(answer.quantiles for answer in answers).reshape(
-            len(known.others), len(wanted)
-        ),
+        means=_joined(answer.means for answer in answers)[at],
+        stds=_joined(answer.stds for answer in answers)[at],
+        quantiles=_joined(answer.quantiles for answer in answers).reshape(len(at), len(wanted))[at],
         probabilities=np.array(wanted),
-        mixtures=_mixtures([answer.mixtures for answer in answers]) if options.mixtures else None,
-        labels=table.labels.take(known.others) if len(known) else table.labels,
+        mixtures=(
+            _mixtures([answer.mixtures for answer in answers], at) if options.mixtures else None
+        ),
+        labels=table.labels.take(given_values.others) if len(known) else table.labels,
         target=target,
         source=source,
         warnings=(
             *table.warnings,
             *merge_warnings(read_warnings(answer.warnings) for answer in answers),
         ),
-        known_log_density=known.log_density(answer.known_log_densities for answer in answers),
+        known_log_density=known.log_density([known_log_densities], groups),
+        groups=asked_groups.labels,
     )
     tell(predictions.warnings)
     return predictions
-
-
-def _pieces(table: Table, known: KnownValues, local_rows: int) -> Iterator[Integers]:
-    """Yields the rows of each request: the known rows and some of the others, ascending."""
-    known_bytes = encode_table(table.take(known.rows)).ByteSize() if len(known) else 0
-    max_bytes = max(MAX_PREDICT_BYTES - known_bytes, MAX_PREDICT_BYTES // 4)
-    others = table.take(known.others)
-    for start, end in split_rows(others, max_bytes, max_predict_rows(local_rows, len(known))):
-        yield np.sort(np.concatenate([known.rows, known.others[start:end]]))
 
 
 def log_density(
@@ -114,18 +124,25 @@ def log_density(
     rows: Data,
     values: npt.ArrayLike | None,
     given: Any,
+    groupby: Any,
     options: LogDensityOptions,
 ) -> Job[LogDensities]:
     """Returns log-densities of vectors of values, in calls of limited size."""
     orders, seed, terms, cdfs, wrap, local_rows = options
     table = query_rows(context, rows)
     if values is None and given is None:  # the target column has the values of all rows
-        known = KnownValues.none(table.row_count)
+        given_values = KnownValues.none(table.row_count)
     else:
-        known = known_values(context, rows, table, given)
-    vectors = _vectors(query_values(context, rows, table, values, known), known)
-    known.check_count("vectors", len(vectors))
+        given_values = known_values(context, rows, table, given)
+    read = query_values(context, rows, table, values, given_values)
+    vectors = _vectors(read, given_values)
+    given_values.check_count("vectors", len(vectors))
     check_rows(table)
+    groups = query_groups(context, rows, table, groupby)
+    known = given_values.grouped(groups)
+    at = np.argsort(groups.places[given_values.others])
+    vectors = vectors[:, at]
+    in_table = np.argsort(at)  # the positions in the vectors of the rows that are not known
     source, target = context.source, context.target
     orders = whole_number("orders", orders, 0)
     for name, wanted in (("terms", terms), ("cdfs", cdfs)):
@@ -133,7 +150,7 @@ def log_density(
             raise InvalidArgumentError(
                 f"{name}: not available with random orders: omit {name} or orders", fields=[name]
             )
-    encoded = encode_table(cut_texts(table))
+    encoded = encode_table(groups.arranged(cut_texts(table)))
     numbers_per_value = max(1, terms + cdfs)
     at_once = max(1, _MAX_DENSITY_BYTES // (8 * table.row_count * numbers_per_value))
     number = seed_number(seed)
@@ -153,31 +170,50 @@ def log_density(
             local_row_count=local_row_count(local_rows),
             expected_source=source.message(),
             known=known.message(vectors=piece),
+            group_sizes=groups.message(),
         )
         check_size(request.ByteSize())
-        answer: pb.LogDensityResponse = yield Call("LogDensity", context.name, request, known=known)
-        known.check_response(answer.known_log_densities, len(sent))
+        answer: pb.LogDensityResponse = yield Call(
+            "LogDensity",
+            context.name,
+            request,
+            rows=groups.order.tolist(),
+            known=known.renumbered(groups.order),
+        )
+        known.check_response(answer.known_log_densities, len(sent), len(groups))
         source = Source.of(answer.source)
         number = answer.seed
-        _check_count("log-densities", answer.log_densities, len(sent))
-        errors = len(sent) if orders > 1 else 0
+        count = len(sent) * len(groups)
+        if len(answer.log_densities) == len(sent) < count:
+            raise ignored()
+        _check_count("log-densities", answer.log_densities, count)
+        errors = count if orders > 1 else 0
         _check_count("standard errors", answer.standard_errors, errors)
         _check_count("terms", answer.terms, sent.size if terms else 0)
         _check_count("cumulative probabilities", answer.cdfs, sent.size if cdfs else 0)
         answers.append(answer)
+    shape = vectors.shape
+    joint_shape: tuple[int, ...] = (len(vectors),)
+    if groups.labels is not None:
+        joint_shape = (len(groups),) if np.ndim(read) == 1 else (len(vectors), len(groups))
     densities = LogDensities(
-        joint=_joined(answer.log_densities for answer in answers),
+        joint=_joined(answer.log_densities for answer in answers).reshape(joint_shape),
         standard_errors=(
-            _joined(answer.standard_errors for answer in answers) if orders > 1 else None
+            _joined(answer.standard_errors for answer in answers).reshape(joint_shape)
+            if orders > 1
+            else None
         ),
-        terms=_joined(a.terms for a in answers).reshape(vectors.shape) if terms else None,
-        cdfs=_joined(a.cdfs for a in answers).reshape(vectors.shape) if cdfs else None,
+        terms=_joined(a.terms for a in answers).reshape(shape)[:, in_table] if terms else None,
+        cdfs=_joined(a.cdfs for a in answers).reshape(shape)[:, in_table] if cdfs else None,
         seed=number if orders else None,
-        labels=table.labels.take(known.others) if len(known) else table.labels,
+        labels=table.labels.take(given_values.others) if len(known) else table.labels,
         target=target,
         source=source,
         warnings=(*table.warnings, *read_warnings(answers[0].warnings)),
-        known_log_density=known.log_density(answer.known_log_densities for answer in answers),
+        known_log_density=known.log_density(
+            (answer.known_log_densities for answer in answers), groups
+        ),
+        groups=groups.labels,
     )
     tell(densities.warnings)
     return densities
@@ -214,12 +250,12 @@ def _vectors(values: npt.ArrayLike, known: KnownValues) -> Floats:
     return vectors
 
 
-def _mixtures(messages: Sequence[pb.Mixtures]) -> Mixtures:
+def _mixtures(messages: Sequence[pb.Mixtures], rows: Integers) -> Mixtures:
     shape = (-1, messages[0].component_count)
     return Mixtures(
-        _joined(message.means for message in messages).reshape(shape),
-        _joined(message.stds for message in messages).reshape(shape),
-        _joined(message.weights for message in messages).reshape(shape),
+        _joined(message.means for message in messages).reshape(shape)[rows],
+        _joined(message.stds for message in messages).reshape(shape)[rows],
+        _joined(message.weights for message in messages).reshape(shape)[rows],
     )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from chorale_client._cells import is_missing
-from chorale_client._column_reading import ColumnReader
+from chorale_client._column_reading import ColumnReader, cells_of
 from chorale_client._columns import Floats, NumericColumn
 from chorale_client._data_warnings import DataWarning
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
+from chorale_client._groups import Groups, invalid
 from chorale_client._known_values import KnownValues
 from chorale_client._models_and_contexts import Description
 from chorale_client._requests import (
@@ -30,7 +31,15 @@ from chorale_client._row_values import (
     some_values_for_rows,
     values_for_rows,
 )
-from chorale_client._tables import Data, Table, Types, read_numbers, read_rows, read_table
+from chorale_client._tables import (
+    Data,
+    Table,
+    Types,
+    read_cells,
+    read_numbers,
+    read_rows,
+    read_table,
+)
 from chorale_client._text_normalisation import Names
 
 
@@ -103,9 +112,7 @@ def rows_to_append(
 def query_rows(context: Description[Any], data: Data) -> Table:
     """Returns the context's columns of `data`, read by their types and meanings in the context."""
     kinds, meanings = context._kinds(), context._meanings()
-    if _has_features_only(data, len(kinds)):
-        data = {name: data[:, i] for i, name in enumerate(kinds)}
-    table = read_rows(data, kinds, meanings)
+    table = read_rows(_named(context, data), kinds, meanings)
     # The model does not read dropped columns, so the meanings of their cells have no effect.
     dropped = {feature.name for feature in context.features if feature.dropped}
     table.warnings[:] = [
@@ -124,6 +131,14 @@ def _has_features_only(data: Data, feature_count: int) -> bool:
     return isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == feature_count
 
 
+def _named(context: Description[Any], data: Data) -> Data:
+    """Returns the rows, with the names of the features if they are an array of these."""
+    kinds = context._kinds()
+    if _has_features_only(data, len(kinds)):
+        return {name: data[:, i] for i, name in enumerate(kinds)}
+    return data
+
+
 def _target_column(
     context: Description[Any], data: Data, *, finite: bool = True
 ) -> NumericColumn | None:
@@ -131,6 +146,36 @@ def _target_column(
     if _has_features_only(data, len(context._kinds())):
         return None
     return read_numbers(data, context.target, finite=finite)
+
+
+def query_groups(context: Description[Any], data: Data, rows: Table, groupby: Any) -> Groups:
+    """Returns the groups of query rows.
+
+    Args:
+        context: The context of the call.
+        data: The rows, as passed by the caller.
+        rows: The same rows as a table.
+        groupby: The name of a column of the rows, or a list of names; or an array or a Series of
+            labels [rows]; None: no groups.
+
+    Raises:
+        InvalidArgumentError: There is no such column, a label is missing, or their number is
+            another one than that of the rows.
+    """
+    if groupby is None:
+        return Groups.none(rows.row_count)
+    names = [groupby] if isinstance(groupby, str | int) else groupby
+    if isinstance(names, list | tuple):
+        if not names or not all(isinstance(name, str | int) for name in names):
+            raise invalid("a list must have names of columns: pass labels as an array or a Series")
+        table = _named(context, data)
+        columns = [read_cells(table, str(name), "groupby") for name in names]
+    else:
+        try:
+            columns = [cells_of(align(groupby, rows.labels.index, "groupby"))]
+        except TypeError as error:
+            raise invalid(str(error)) from None
+    return Groups.of(columns, rows.row_count)
 
 
 def known_values(context: Description[Any], data: Data, rows: Table, given: Any) -> KnownValues:

@@ -15,6 +15,8 @@ from chorale_client._errors import (
     InvalidArgumentError,
     UnimplementedError,
 )
+from chorale_client._groups import Groups
+from chorale_client._groups import ignored as groups_ignored
 from chorale_client._v1 import chorale_pb2 as pb
 
 KnownLogDensity = float | Floats | None
@@ -97,20 +99,50 @@ class KnownValues:
         if self.separate and len(self.values) != count:
             raise _invalid(f"known values for {len(self.values)} {what}, but there are {count}")
 
-    def message(
-        self, rows: Integers | None = None, vectors: slice = slice(None)
-    ) -> pb.KnownValues | None:
-        """Returns the message; None if no values are known.
+    def grouped(self, groups: Groups) -> KnownValues:
+        """Returns the known values in the order of the rows of a request.
 
-        Args:
-            rows: The rows of the request, in ascending order; None: all.
-            vectors: The vectors of the request.
+        Raises:
+            InvalidArgumentError: The values of all rows of a group are known.
         """
+        places = groups.places
+        order = np.argsort(places[self.rows])
+        known = KnownValues(
+            places[self.rows][order], np.sort(places[self.others]), self.values[..., order]
+        )
+        ends = groups.sizes.cumsum()
+        counts = np.bincount(np.searchsorted(ends, known.rows, side="right"), minlength=len(groups))
+        whole = counts == groups.sizes
+        if groups.labels is not None and whole.any():
+            raise _invalid(
+                f"the values of all rows of the group {groups.labels[int(whole.argmax())]!r} are "
+                "known: at least one must be NaN, or have no value"
+            )
+        return known
+
+    def within(self, rows: Integers) -> KnownValues:
+        """Returns the known values of a request that has only these rows, in ascending order."""
+        mine = np.isin(self.rows, rows)
+        return KnownValues(
+            np.searchsorted(rows, self.rows[mine]),
+            np.flatnonzero(~np.isin(rows, self.rows)),
+            self.values[..., mine],
+        )
+
+    def message(self, vectors: slice = slice(None)) -> pb.KnownValues | None:
+        """Returns the message for some vectors; None if no values are known."""
         if not len(self):
             return None
         values = self.values[vectors] if self.separate else self.values
-        at = self.rows if rows is None else np.searchsorted(rows, self.rows)
-        return pb.KnownValues(rows=at, values=values.ravel())
+        return pb.KnownValues(rows=self.rows, values=values.ravel())
+
+    def renumbered(self, numbers: Integers) -> KnownValues:
+        """Returns the known values with other numbers of the rows; for `locate`.
+
+        Args:
+            numbers: [rows]: the numbers of the rows of the request.
+        """
+        return KnownValues(numbers[self.rows], numbers[self.others], self.values)
 
     def locate(self, error: ChoraleError) -> None:
         """Changes an error about the message to an error about the argument and its rows."""
@@ -125,42 +157,50 @@ class KnownValues:
         error.args = (error.message,)
         error.fields = tuple(_FIELD.sub("given", field) for field in error.fields)
 
-    def check_response(self, log_densities: Sequence[float], count: int) -> None:
+    def check_response(self, log_densities: Sequence[float], count: int, group_count: int) -> None:
         """Checks the `known_log_densities` of a response.
 
         Args:
             log_densities: The field.
             count: The number of paths or vectors of the request.
+            group_count: The number of groups of the request.
 
         Raises:
-            UnimplementedError: The server has ignored the known values.
+            UnimplementedError: The server has ignored the known values or the groups.
             DataLossError: The number is another one.
         """
         if not len(self):
             return
         if not log_densities:
             raise ignored()
-        expected = count if self.separate else 1
+        sets = count if self.separate else 1
+        expected = sets * group_count
+        if len(log_densities) == sets < expected:
+            raise groups_ignored()
         if len(log_densities) != expected:
             raise DataLossError(
                 f"the server sent {len(log_densities)} log-densities of known values instead of "
                 f"{expected}"
             )
 
-    def log_density(self, parts: Iterable[Sequence[float]]) -> KnownLogDensity:
+    def log_density(self, parts: Iterable[Sequence[float]], groups: Groups) -> KnownLogDensity:
         """Returns the joint log-density of the known values.
 
         Args:
             parts: The `known_log_densities` of the responses, which `check_response` has checked.
+            groups: The groups of the requests.
 
         Returns:
-            A number, or a number for each path or vector; None if no values are known.
+            A number, or an array with a number for each path or vector, or each group, or both;
+            None if no values are known.
         """
         if not len(self):
             return None
-        if not self.separate:
-            return float(next(iter(parts))[0])
-        return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+        if self.separate:
+            joined = np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+            return joined if groups.labels is None else joined.reshape(-1, len(groups))
+        first = np.asarray(next(iter(parts)), dtype=np.float64)
+        return float(first[0]) if groups.labels is None else first
 
 
 def ignored() -> UnimplementedError:

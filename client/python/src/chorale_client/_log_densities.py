@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning
+from chorale_client._groups import GroupLabels
 from chorale_client._known_values import KnownLogDensity
 from chorale_client._labels import Labelled, Labels
 from chorale_client._models_and_contexts import Source
@@ -17,9 +18,10 @@ class LogDensities(Labelled):
 
     Attributes:
         joint: [vectors]: the joint log-density of each vector of values, conditional on the known
-            values.
-        standard_errors: [vectors]: standard errors over the random orders; None with fewer than two
-            orders.
+            values. With groups, the joint log-density of each group: [groups] for values [rows],
+            [vectors, groups] for values [vectors, rows].
+        standard_errors: The standard error of each of `joint` over the random orders; None with
+            fewer than two orders.
         terms: [vectors, rows]: log p(y_t | context, y_0 ... y_t-1), whose sum over the rows is
             `joint`; None unless requested.
         cdfs: [vectors, rows]: P(Y_t <= y_t | context, y_0 ... y_t-1), the cumulative probability of
@@ -32,7 +34,9 @@ class LogDensities(Labelled):
         warnings: Warnings about the rows.
         known_log_density: The joint log-density of the known values, given the context: a number,
             or [vectors] if each vector has its own values; None if no values are known. The sum of
-            it and `joint` is the joint log-density of all values.
+            it and `joint` is the joint log-density of all values. With groups, [groups] or
+            [vectors, groups], with 0 for a group without known values.
+        groups: [groups]: the labels of the groups; None without groups.
     """
 
     joint: Floats
@@ -45,6 +49,7 @@ class LogDensities(Labelled):
     source: Source
     warnings: tuple[DataWarning, ...]
     known_log_density: KnownLogDensity = None
+    groups: GroupLabels = None
 
     def __len__(self) -> int:
         return len(self.joint)
@@ -54,4 +59,7 @@ class LogDensities(Labelled):
         return float(self.joint.item())
 
     def __repr__(self) -> str:
+        if self.groups is not None:
+            shape = " x ".join(map(str, self.joint.shape))
+            return f"<LogDensities of {self.target!r}: {shape} of {len(self.groups)} groups>"
         return f"<LogDensities of {self.target!r}: {len(self)} vectors of {len(self.index)} rows>"

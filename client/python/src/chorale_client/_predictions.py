@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning
+from chorale_client._groups import GroupLabels
 from chorale_client._known_values import KnownLogDensity
 from chorale_client._labels import Labelled, Labels
 from chorale_client._models_and_contexts import Source
@@ -63,7 +64,9 @@ class Predictions(Labelled):
         source: The digests of the context and the model.
         warnings: Warnings about the rows.
         known_log_density: The joint log-density of the known values, given the context; None if no
-            values are known. With `local_rows`, it belongs to the first of several calls.
+            values are known. With `local_rows`, it belongs to the first of several calls. With
+            groups, [groups], with 0 for a group without known values.
+        groups: [groups]: the labels of the groups; None without groups.
     """
 
     means: Floats
@@ -76,6 +79,7 @@ class Predictions(Labelled):
     source: Source
     warnings: tuple[DataWarning, ...]
     known_log_density: KnownLogDensity = None
+    groups: GroupLabels = None
 
     def __len__(self) -> int:
         return len(self.means)

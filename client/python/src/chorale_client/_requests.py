@@ -262,7 +262,7 @@ class RegisterOptions(NamedTuple):
 
 
 class SampleOptions(NamedTuple):
-    """The arguments of `sample` and `stream`, in their order, without `given`."""
+    """The arguments of `sample` and `stream`, in their order, without `given` and `groupby`."""
 
     paths: int
     seed: int | None
@@ -274,7 +274,7 @@ class SampleOptions(NamedTuple):
 
 
 class PredictOptions(NamedTuple):
-    """The arguments of `predict`, in their order, without `given`."""
+    """The arguments of `predict`, in their order, without `given` and `groupby`."""
 
     quantiles: npt.ArrayLike
     mixtures: bool
@@ -284,7 +284,7 @@ class PredictOptions(NamedTuple):
 
 
 class LogDensityOptions(NamedTuple):
-    """The arguments of `log_density`, in their order, without `given`."""
+    """The arguments of `log_density`, in their order, without `given` and `groupby`."""
 
     orders: int
     seed: int | None

@@ -14,6 +14,7 @@ from chorale_client import _plots
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import DataWarning
 from chorale_client._errors import InvalidArgumentError
+from chorale_client._groups import GroupLabels
 from chorale_client._known_values import KnownLogDensity
 from chorale_client._labels import Labelled, Labels
 from chorale_client._models_and_contexts import Source, Timings
@@ -43,7 +44,10 @@ class Samples(Labelled):
             values of its path; NaN for known values; None unless requested.
         warnings: Warnings about the rows.
         known_log_density: The joint log-density of the known values, given the context: a number,
-            or [paths] if each path has its own values; None if no values are known.
+            or [paths] if each path has its own values; None if no values are known. With groups,
+            [groups] or [paths, groups], with 0 for a group without known values.
+        groups: [groups]: the labels of the groups; None without groups. The values of different
+            groups are independent.
 
     Examples:
         >>> samples.quantile([0.05, 0.95])  # [rows, 2]
@@ -59,6 +63,7 @@ class Samples(Labelled):
     log_densities: Floats | None
     warnings: tuple[DataWarning, ...]
     known_log_density: KnownLogDensity = None
+    groups: GroupLabels = None
 
     @property
     def paths(self) -> int:

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import read_warnings, tell
 from chorale_client._errors import DataLossError, InvalidArgumentError, UnimplementedError
-from chorale_client._inputs import known_values, query_rows
+from chorale_client._groups import Groups
+from chorale_client._groups import ignored as groups_ignored
+from chorale_client._inputs import known_values, query_groups, query_rows
 from chorale_client._known_values import KnownValues, ignored
 from chorale_client._models_and_contexts import Description, Estimate, Source, Timings
 from chorale_client._progress import Option, Progress
@@ -39,13 +41,15 @@ class Block:
     """The values of some paths at some steps, as `stream` yields them.
 
     Attributes:
-        first_path: The index of the first path, from 0.
+        first_path: The index of the first path, from 0; 0 with groups.
         first_step: The index of the first step, from 0.
         values: [paths, steps]: the values, in the target's unit.
-        rows: [paths, steps]: the index of the row of each value. None if the order is "given" and
-            no values are known, in which case step t is row t.
+        rows: [paths, steps]: the index of the row of each value. None if the order is "given",
+            there are no groups, and no values are known, in which case step t is row t.
         log_densities: [paths, steps]: the log-density of each value, conditional on the earlier
             values of its path; None unless requested.
+        paths: [paths]: the index of each path in its group, to which its rows belong; None without
+            groups, in which case the paths are consecutive.
     """
 
     first_path: int
@@ -53,12 +57,18 @@ class Block:
     values: Floats
     rows: npt.NDArray[np.int32] | None
     log_densities: Floats | None
+    paths: npt.NDArray[np.int32] | None = None
 
 
 def sample_request(
-    context: str, rows: Table, known: KnownValues, options: SampleOptions, source: Source
+    context: str,
+    rows: Table,
+    known: KnownValues,
+    groups: Groups,
+    options: SampleOptions,
+    source: Source,
 ) -> pb.SampleRequest:
-    """Returns a request for joint paths over all rows."""
+    """Returns a request for joint paths over all rows of each group."""
     paths, seed, order, log_densities, wrap, snap, local_rows = options
     check_rows(rows)
     if order not in ("given", "random"):
@@ -69,7 +79,7 @@ def sample_request(
     known.check_count("paths", path_count)
     request = pb.SampleRequest(
         context=f"contexts/{context}",
-        rows=encode_table(cut_texts(rows)),
+        rows=encode_table(groups.arranged(cut_texts(rows))),
         path_count=path_count,
         seed=seed_number(seed),
         order=pb.SampleRequest.ORDER_GIVEN
@@ -80,22 +90,31 @@ def sample_request(
         snapping=snapping(snap),
         local_row_count=local_row_count(local_rows),
         expected_source=source.message(),
-        known=known.message(),
+        known=known.grouped(groups).message(),
+        group_sizes=groups.message(),
     )
     check_size(request.ByteSize())
     return request
 
 
-def _rows_of(block: RawBlock, known: KnownValues) -> npt.NDArray[np.int32] | None:
-    """Returns the row of each value [paths, steps]; None if step t is row t.
+def _rows_of(block: RawBlock, known: KnownValues, groups: Groups) -> npt.NDArray[np.int32] | None:
+    """Returns the row of each value in the table [paths, steps]; None if step t is row t.
 
     Raises:
-        UnimplementedError: The server has drawn a row whose value is known.
+        UnimplementedError: The server ignores groups, or has drawn a row whose value is known.
+        DataLossError: A row is not in the request.
     """
-    if not len(known):
-        return block.rows
-    last_step = block.first_step + block.values.shape[1]
     rows = block.rows
+    if groups.labels is not None:
+        if block.paths is None:
+            raise groups_ignored()
+        if rows is None:
+            raise _loss("a block lacks row indices")
+        _check_within(rows, len(groups.order), "row")
+        rows = groups.order[rows].astype(np.int32)
+    if not len(known):
+        return rows
+    last_step = block.first_step + block.values.shape[1]
     if rows is None:
         rows = known.others[block.first_step : last_step].astype(np.int32)
     if last_step > len(known.others) or np.isin(rows, known.rows).any():
@@ -112,6 +131,7 @@ class SampleCall:
         target: The name of the target column.
         rows: The query rows.
         known: The known values of query rows.
+        groups: The groups of the query rows.
         request: The message.
     """
 
@@ -119,6 +139,7 @@ class SampleCall:
     target: str
     rows: Table
     known: KnownValues
+    groups: Groups
     request: pb.SampleRequest
 
     @classmethod
@@ -127,6 +148,7 @@ class SampleCall:
         context: Description[Any],
         rows: Data,
         given: Any,
+        groupby: Any,
         options: SampleOptions,
         *,
         validate_only: bool = False,
@@ -134,9 +156,14 @@ class SampleCall:
         """Returns a call about query rows."""
         table = query_rows(context, rows)
         known = known_values(context, rows, table, given)
-        request = sample_request(context.name, table, known, options, context.source)
+        groups = query_groups(context, rows, table, groupby)
+        request = sample_request(context.name, table, known, groups, options, context.source)
         request.validate_only = validate_only
-        return cls(context.name, context.target, table, known, request)
+        return cls(context.name, context.target, table, known, groups, request)
+
+    def sent_known(self) -> KnownValues:
+        """Returns the known values in the order of the request, with the rows of the table."""
+        return self.known.grouped(self.groups).renumbered(self.groups.order)
 
     def progress(self, option: Option) -> Progress:
         """Shows the progress of the call."""
@@ -145,11 +172,13 @@ class SampleCall:
     def blocks(self, message: SampleMessage) -> Iterator[Block]:
         """Yields the blocks of a message; issues the warnings in the summary."""
         for raw in message.blocks:
-            rows = _rows_of(raw, self.known)
-            yield Block(raw.first_path, raw.first_step, raw.values, rows, raw.log_densities)
+            rows = _rows_of(raw, self.known, self.groups)
+            yield Block(
+                raw.first_path, raw.first_step, raw.values, rows, raw.log_densities, raw.paths
+            )
         if message.summary is not None:
             log_densities = message.summary.known_log_densities
-            self.known.check_response(log_densities, self.request.path_count)
+            self.known.check_response(log_densities, self.request.path_count, len(self.groups))
             tell(read_warnings(message.summary.warnings))
 
     def estimate(self, messages: list[SampleMessage]) -> Estimate:
@@ -167,6 +196,11 @@ def _loss(what: str) -> DataLossError:
     return DataLossError(f"the server's samples are incomplete or damaged: {what}")
 
 
+def _check_within(indices: npt.NDArray[np.int32], count: int, what: str) -> None:
+    if indices.size and (indices.min() < 0 or indices.max() >= count):
+        raise _loss(f"a block has a value of a {what} that is not in the request")
+
+
 class Assembly:
     """Collects the messages of a stream. Blocks may arrive in any order, each value only once."""
 
@@ -174,7 +208,7 @@ class Assembly:
         self._call = call
         self._paths = call.request.path_count
         self._rows = call.rows.row_count
-        self._known = call.known
+        self._known, self._groups = call.known, call.groups
         self._total = self._paths * len(call.known.others)
         self._random = call.request.order == pb.SampleRequest.ORDER_RANDOM_PER_PATH
         self._with_densities = call.request.include_log_densities
@@ -197,13 +231,18 @@ class Assembly:
     def _add(self, block: RawBlock) -> None:
         paths, steps = block.values.shape
         last_path, last_step = block.first_path + paths, block.first_step + steps
-        if not (paths and steps and last_path <= self._paths and last_step <= self._rows):
+        path_count = self._paths * len(self._groups)
+        if not (paths and steps and last_path <= path_count and last_step <= self._rows):
             raise _loss(
                 f"a block of paths {block.first_path} +{paths}, steps {block.first_step} +{steps} "
-                f"in {self._paths} paths of {self._rows} steps"
+                f"in {path_count} paths of {self._rows} steps"
             )
-        if (block.rows is not None) != self._random:
+        rows = _rows_of(block, self._known, self._groups)
+        grouped = self._groups.labels is not None
+        if (block.rows is not None) != (self._random or grouped):
             raise _loss("a block has row indices that were not requested, or lacks them")
+        if (block.paths is not None) != grouped:
+            raise _loss("a block has indices of paths that were not requested")
         if (block.log_densities is not None) != self._with_densities:
             raise _loss("a block has log-densities that were not requested, or lacks them")
         if self._values is None:
@@ -212,11 +251,13 @@ class Assembly:
             if self._with_densities:
                 self._densities = np.full((self._paths, self._rows), np.nan)
         place: Any = (slice(block.first_path, last_path), slice(block.first_step, last_step))
-        rows = _rows_of(block, self._known)
         if rows is not None:
-            if rows.min() < 0 or rows.max() >= self._rows:
-                raise _loss("a block has a value of a row that is not in the request")
-            place = (np.arange(block.first_path, last_path)[:, None], rows)
+            _check_within(rows, self._rows, "row")
+            of_block = np.arange(block.first_path, last_path)
+            if block.paths is not None:
+                of_block = block.paths
+                _check_within(of_block, self._paths, "path")
+            place = (of_block[:, None], rows)
         self._values[place] = block.values
         if self._densities is not None:
             self._densities[place] = block.log_densities
@@ -229,7 +270,7 @@ class Assembly:
         if self._summary is None:
             raise _loss("the summary is missing")
         known_log_densities = self._summary.known_log_densities
-        self._known.check_response(known_log_densities, self._paths)
+        self._known.check_response(known_log_densities, self._paths, len(self._groups))
         # Values are finite, so NaN marks a missing value.
         if self._values is None or self._count < self._total:
             raise _loss(f"{self._count} of {self._total} values arrived")
@@ -244,7 +285,8 @@ class Assembly:
             timings=Timings.of(self._summary.timings),
             log_densities=self._densities,
             warnings=(*self._call.rows.warnings, *read_warnings(self._summary.warnings)),
-            known_log_density=self._known.log_density([known_log_densities]),
+            known_log_density=self._known.log_density([known_log_densities], self._groups),
+            groups=self._groups.labels,
         )
         tell(samples.warnings)
         return samples

@@ -17,7 +17,7 @@ import narwhals as nw
 import numpy as np
 
 from chorale_client._cells import is_missing
-from chorale_client._column_reading import ColumnReader
+from chorale_client._column_reading import ColumnReader, cells_of
 from chorale_client._columns import Column, Integers, Kind, NumericColumn
 from chorale_client._data_warnings import DataWarning
 from chorale_client._encodable import check_encodable
@@ -120,6 +120,17 @@ def read_numbers(data: Data, name: str, *, finite: bool = True) -> NumericColumn
     column = ColumnReader(name, [], "numeric", finite=finite).read(columns[names.index(own)])
     assert isinstance(column, NumericColumn)
     return column
+
+
+def read_cells(data: Data, name: str, what: str) -> list[Any]:
+    """Returns the cells of a column; InvalidArgumentError, about `what`, if there is none."""
+    names, columns, _ = _columns_of(data)
+    own = Names(names).find(name)
+    if own is None:
+        raise InvalidArgumentError(
+            f"{what}: the rows have no column {name!r}{did_you_mean(name, names)}", fields=[what]
+        )
+    return cells_of(columns[names.index(own)])
 
 
 def read_rows(

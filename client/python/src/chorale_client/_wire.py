@@ -33,6 +33,7 @@ class RawBlock(NamedTuple):
         values: [paths, steps].
         log_densities: [paths, steps]; None if the block has none.
         rows: [paths, steps]: the row of each value; None if step t is row t.
+        paths: [paths]: the index of each path; None if they are consecutive.
     """
 
     first_path: int
@@ -40,6 +41,7 @@ class RawBlock(NamedTuple):
     values: Floats
     log_densities: Floats | None
     rows: npt.NDArray[np.int32] | None
+    paths: npt.NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True)
@@ -110,15 +112,16 @@ def _read_block(message: bytes, at: int, end: int) -> RawBlock:
                 numbers[number] = value
         elif number in doubles:
             doubles[number].append(np.frombuffer(message[slice(*value)], _DOUBLE))
-        elif number == 7:
+        elif number in (7, 8):
             part = message[slice(*value)]
-            packed += b"\x3a" + _varint_bytes(len(part)) + part
+            packed += bytes([number << 3 | _BYTES]) + _varint_bytes(len(part)) + part
     _, first_path, paths, first_step, steps = numbers
     shape = (paths, steps)
-    rows = None
-    if packed:
-        joined = pb.SampleBlock.FromString(bytes(packed)).rows
-        rows = np.array(joined, dtype=np.int32).reshape(shape)
+    indices = pb.SampleBlock.FromString(bytes(packed))
+    rows = np.array(indices.rows, dtype=np.int32).reshape(shape) if indices.rows else None
+    path_indices = np.array(indices.paths, dtype=np.int32) if indices.paths else None
+    if path_indices is not None and len(path_indices) != paths:
+        raise ValueError(f"{len(path_indices)} indices of {paths} paths")
     values, log_densities = _joined(doubles[5]), _joined(doubles[6])
     return RawBlock(
         first_path,
@@ -126,6 +129,7 @@ def _read_block(message: bytes, at: int, end: int) -> RawBlock:
         values.reshape(shape),
         log_densities.reshape(shape) if log_densities.size else None,
         rows,
+        path_indices,
     )
 
 

@@ -206,6 +206,7 @@ class Context(Description[Client]):
         rows: Data,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         quantiles: npt.ArrayLike = (),
         mixtures: bool = False,
         wrap: bool = False,
@@ -215,7 +216,7 @@ class Context(Description[Client]):
     ) -> Predictions:
         """Returns marginal predictions; see `chorale_client.Context.predict`."""
         options = PredictOptions(quantiles, mixtures, wrap, snap, local_rows)
-        job = _inference.predict(self, rows, given, options)
+        job = _inference.predict(self, rows, given, groupby, options)
         return await self._client._run(job, timeout)
 
     @like(_client.Context.sample)
@@ -224,6 +225,7 @@ class Context(Description[Client]):
         rows: Data,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
@@ -236,7 +238,7 @@ class Context(Description[Client]):
     ) -> Samples:
         """Draws joint samples; see `chorale_client.Context.sample`."""
         options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
-        call = SampleCall.about(self, rows, given, options)
+        call = SampleCall.about(self, rows, given, groupby, options)
         messages = self._client._messages(call, timeout)
         with call.progress(progress) as done:
             async with contextlib.aclosing(messages):
@@ -251,6 +253,7 @@ class Context(Description[Client]):
         rows: Data,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
@@ -265,7 +268,7 @@ class Context(Description[Client]):
         To cancel the call when you leave the loop, wrap the generator in `contextlib.aclosing`.
         """
         options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
-        call = SampleCall.about(self, rows, given, options)
+        call = SampleCall.about(self, rows, given, groupby, options)
         tell(call.rows.warnings)
         async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
             async for message in messages:
@@ -278,6 +281,7 @@ class Context(Description[Client]):
         rows: Data,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
         order: Order = "given",
         log_densities: bool = False,
@@ -287,7 +291,7 @@ class Context(Description[Client]):
     ) -> Estimate:
         """Validates a call of `sample`; see `chorale_client.Context.validate_sample`."""
         options = SampleOptions(paths, None, order, log_densities, wrap, True, local_rows)
-        call = SampleCall.about(self, rows, given, options, validate_only=True)
+        call = SampleCall.about(self, rows, given, groupby, options, validate_only=True)
         async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
             return call.estimate([message async for message in messages])
 
@@ -298,6 +302,7 @@ class Context(Description[Client]):
         values: npt.ArrayLike | None = None,
         *,
         given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
         orders: int = 0,
         seed: int | None = None,
         terms: bool = False,
@@ -308,7 +313,7 @@ class Context(Description[Client]):
     ) -> LogDensities:
         """Returns the joint log-density of values; see `chorale_client.Context.log_density`."""
         options = LogDensityOptions(orders, seed, terms, cdfs, wrap, local_rows)
-        job = _inference.log_density(self, rows, values, given, options)
+        job = _inference.log_density(self, rows, values, given, groupby, options)
         return await self._client._run(job, timeout)
 
     @like(_client.Context.append)
