@@ -1,4 +1,4 @@
-// A queue of jobs that run one at a time, elsewhere.
+// A queue of jobs that run elsewhere.
 #ifndef CHORALE_BASE_WORK_QUEUE_H_
 #define CHORALE_BASE_WORK_QUEUE_H_
 
@@ -9,8 +9,9 @@
 
 namespace chorale {
 
-// Runs one job at a time. Jobs of a client run in the order in which they were added. Clients are
-// served round-robin, so that no client waits for all jobs of another.
+// Runs one job at a time, or as many as it has threads. Jobs of a client begin in the order in
+// which they were added. Clients are served round-robin, so that no client waits for all jobs of
+// another.
 //
 // Thread-safe, except that only one thread may call Stop.
 class WorkQueue {
@@ -23,7 +24,7 @@ class WorkQueue {
   virtual void Add(Job job, const std::string& client) = 0;
   void Add(Job job) { Add(std::move(job), ""); }
   virtual int64_t waiting() const = 0;  // jobs that have not begun
-  // Waits for the running job, and discards the jobs that have not begun.
+  // Waits for the running jobs, and discards the jobs that have not begun.
   virtual void Stop() = 0;
 };
 

@@ -133,6 +133,8 @@ class Engine {
                                         Callback<PredictResult> done) = 0;
   virtual std::shared_ptr<Call> Sample(CallContext call, SampleRequest request,
                                        std::shared_ptr<SampleObserver> observer) = 0;
+  virtual std::shared_ptr<Call> Summarize(CallContext call, SummarizeRequest request,
+                                          Callback<SummarizeResult> done) = 0;
   virtual std::shared_ptr<Call> LogDensity(CallContext call, LogDensityRequest request,
                                            Callback<LogDensityResult> done) = 0;
 

@@ -34,6 +34,7 @@ struct EngineOptions {
   // The folder for files of encoded contexts, and the limit of their total size; 0: no files.
   std::string context_files_folder;
   int64_t max_context_file_bytes = 0;
+  int summary_threads = 1;             // for quantiles and the statistics of paths
   const Clock* clock = Clock::Real();  // not owned; tests replace it
 };
 

@@ -129,6 +129,40 @@ struct SampleRequest : RequestBase {
   bool validate_only = false;
 };
 
+// What is computed from the values of a path at the n rows of a functional, as documented in
+// v1::Functional.Type. A value is beyond the threshold if it is above it, or below it if `below`.
+enum class FunctionalType {
+  kSum,
+  kMean,
+  kMax,
+  kMin,
+  kAny,
+  kAll,
+  kCount,
+  kExcess,
+  kImprovement,
+  kLongestRun,
+  // Of each row.
+  kArgmax,
+  kArgmin,
+  kRank,
+};
+
+struct Functional {
+  FunctionalType type = FunctionalType::kSum;
+  std::vector<int32_t> rows;    // [n], distinct query rows; empty: all
+  std::vector<double> weights;  // [n], of kSum; empty: each is 1
+  double threshold = 0;
+  bool below = false;
+};
+
+struct SummarizeRequest : SampleRequest {
+  std::vector<double> quantiles;  // each in (0, 1)
+  std::vector<Functional> functionals;
+  bool want_covariances = false;
+  int64_t returned_paths = 0;
+};
+
 struct LogDensityRequest : RequestBase {
   std::vector<double> y;  // [B, U], finite
   int64_t vectors = 0;    // B
@@ -202,6 +236,26 @@ struct SampleBlock {
 struct SampleSummary : ResultBase {
   uint64_t seed = 0;                 // the seed that was used
   std::optional<Estimate> estimate;  // of SampleRequest::validate_only
+};
+
+// Over the paths: of each group, or of each row of the functional.
+struct FunctionalSummary {
+  std::vector<double> means;            // [G] or [n]
+  std::vector<double> mean_errors;      // [G] or [n]
+  std::vector<double> stds;             // [G] or [n]
+  std::vector<double> quantiles;        // [G, Q], or empty
+  std::vector<double> quantile_errors;  // [G, Q], or empty
+};
+
+struct SummarizeResult : SampleSummary {
+  std::vector<double> means;                   // [U]
+  std::vector<double> mean_errors;             // [U]
+  std::vector<double> stds;                    // [U]
+  std::vector<double> quantiles;               // [U, Q]
+  std::vector<double> quantile_errors;         // [U, Q]
+  std::vector<FunctionalSummary> functionals;  // [F]
+  std::vector<double> covariances;             // of each group [U_g, U_g], if requested
+  std::vector<double> paths;                   // [returned_paths, U]
 };
 
 struct LogDensityResult : ResultBase {

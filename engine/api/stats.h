@@ -40,7 +40,7 @@ struct EngineStats {
   int64_t backlog_values = 0;
   // The time since the engine thread began its last tick; zero while the engine is idle.
   absl::Duration tick_age;
-  int64_t summary_queue = 0;  // tiles of predictions that wait for the summary thread
+  int64_t summary_queue = 0;  // parts of predictions and of statistics that wait for a thread
 
   ContextCounts contexts;
   int64_t resident_contexts = 0;

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/worker_threads.h"
 #include "engine/api/engine.h"
 #include "engine/composition/engine_impl.h"
 #include "spdlog/spdlog.h"
@@ -28,6 +29,9 @@ absl::Status ValidateOptions(const EngineOptions& options) {
   }
   if (!(options.max_appended_share >= 0)) {
     return absl::InvalidArgumentError("max_appended_share: must not be negative");
+  }
+  if (options.summary_threads < 1) {
+    return absl::InvalidArgumentError("summary_threads: must be positive");
   }
   if (options.max_context_file_bytes < 0) {
     return absl::InvalidArgumentError("max_context_file_bytes: must not be negative");
@@ -80,9 +84,11 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   if (chosen.target_tick == absl::ZeroDuration()) chosen.target_tick = policy.target_tick;
   std::unique_ptr<EncodedContexts> encoded =
       OpenEncodedContexts(chosen, *backend, store.get(), *registry);
+  EngineImpl::Queues queues;
+  queues.summary = std::make_unique<WorkerThreads>(chosen.summary_threads);
   auto engine = std::make_unique<EngineImpl>(
       chosen, std::move(backend), std::move(store), std::move(registry), std::move(encoded),
-      metrics != nullptr ? metrics : NoMetrics(), EngineImpl::Queues());
+      metrics != nullptr ? metrics : NoMetrics(), std::move(queues));
   RETURN_IF_ERROR(engine->Start(models));
   return engine;
 }

@@ -15,6 +15,7 @@
 #include "engine/session/request_preparation.h"
 #include "engine/session/sample_estimate_session.h"
 #include "engine/session/sample_session.h"
+#include "engine/session/summarize_session.h"
 #include "engine/session/warm_session.h"
 #include "spdlog/spdlog.h"
 
@@ -75,16 +76,17 @@ EngineImpl::EngineImpl(const EngineOptions& options, std::unique_ptr<Backend> ba
       registration_limit_(options_.max_registered_bytes),
       loader_(store_.get(), models_.get(), backend_.get(), &registry_),
       encoded_(std::move(encoded)),
-      environment_{backend_.get(),
-                   metrics_,
-                   options_.clock,
-                   options_.max_slices_per_tick,
-                   options_.max_unacknowledged_values,
-                   [this](uint64_t session, std::shared_ptr<const CallControl> control,
-                          std::function<SessionEnvironment::Continuation()> job) {
-                     RunOnSummaryThread(session, std::move(control), std::move(job));
-                   },
-                   [this] { return loop_.MaySummariseAtOnce(); }},
+      environment_{
+          backend_.get(),
+          metrics_,
+          options_.clock,
+          options_.max_slices_per_tick,
+          options_.max_unacknowledged_values,
+          [this](uint64_t session, std::shared_ptr<const CallControl> control,
+                 const std::string& turn, std::function<SessionEnvironment::Continuation()> job) {
+            RunOnSummaryThread(session, std::move(control), turn, std::move(job));
+          },
+          [this] { return loop_.MaySummariseAtOnce(); }},
       loop_(
           options_, backend_.get(), metrics_, inbox_,
           [this](std::shared_ptr<const RegisteredContext> context) { RequestRead(context); },
@@ -260,6 +262,16 @@ std::shared_ptr<Call> EngineImpl::Sample(CallContext call, SampleRequest request
   return StartSession<SampleSession>(std::move(call), std::move(request), std::move(observer));
 }
 
+std::shared_ptr<Call> EngineImpl::Summarize(CallContext call, SummarizeRequest request,
+                                            Callback<SummarizeResult> done) {
+  if (!request.seed.has_value()) request.seed = RandomSeed();
+  if (request.validate_only) {
+    return StartSession<SampleEstimateSession>(std::move(call), std::move(request),
+                                               EstimateReceiver(std::move(done)));
+  }
+  return StartSession<SummarizeSession>(std::move(call), std::move(request), std::move(done));
+}
+
 std::shared_ptr<Call> EngineImpl::LogDensity(CallContext call, LogDensityRequest request,
                                              Callback<LogDensityResult> done) {
   if (!request.seed.has_value()) request.seed = RandomSeed();
@@ -326,14 +338,17 @@ std::shared_ptr<Call> EngineImpl::Submit(std::unique_ptr<Session> session,
 }
 
 void EngineImpl::RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
+                                    const std::string& turn,
                                     std::function<SessionEnvironment::Continuation()> job) {
-  queues_.summary->Add([this, session, control = std::move(control), job = std::move(job)] {
-    if (control->ended || control->cancelled) return;
-    const absl::Time start = options_.clock->Now();
-    auto continuation = job();
-    metrics_->SummaryTime(options_.clock->Now() - start);
-    inbox_->Push(command::Continue{session, std::move(continuation)});
-  });
+  queues_.summary->Add(
+      [this, session, control = std::move(control), job = std::move(job)] {
+        if (control->ended || control->cancelled) return;
+        const absl::Time start = options_.clock->Now();
+        auto continuation = job();
+        metrics_->SummaryTime(options_.clock->Now() - start);
+        inbox_->Push(command::Continue{session, std::move(continuation)});
+      },
+      turn);
 }
 
 // ---- State ---------------------------------------------------------------------------------

@@ -18,7 +18,7 @@
 #include "base/notification.h"
 #include "base/periodic_task.h"
 #include "base/work_queue.h"
-#include "base/worker_thread.h"
+#include "base/worker_threads.h"
 #include "engine/api/engine.h"
 #include "engine/composition/encodings_anew.h"
 #include "engine/context/appended_content.h"
@@ -36,11 +36,11 @@
 namespace chorale {
 
 // The engine has these threads: the engine thread runs the loop, the loader thread reads contexts
-// from the store, the parts thread selects the rows of local contexts, and the summary thread
-// computes marginal predictions from mixtures. If encoded contexts are kept in files, two more
-// threads read and write these files. An upkeep thread deletes expired contexts and stores the
-// times of uses. The anew thread prepares the encodings of whole contexts to which rows were
-// appended (EncodingsAnew).
+// from the store, the parts thread selects the rows of local contexts, and the summary threads
+// compute marginal predictions from mixtures, and statistics of paths. If encoded contexts are kept
+// in files, two more threads read and write these files. An upkeep thread deletes expired contexts
+// and stores the times of uses. The anew thread prepares the encodings of whole contexts to which
+// rows were appended (EncodingsAnew).
 //
 // If the context of a request is in memory, the calling thread validates and prepares the request.
 // Otherwise the loader thread does. So the engine thread waits neither for the disk nor for the
@@ -51,10 +51,10 @@ class EngineImpl : public Engine {
  public:
   // Where the jobs of the threads run that have the same names.
   struct Queues {
-    std::unique_ptr<WorkQueue> loader = std::make_unique<WorkerThread>();
-    std::unique_ptr<WorkQueue> parts = std::make_unique<WorkerThread>();
-    std::unique_ptr<WorkQueue> summary = std::make_unique<WorkerThread>();
-    std::unique_ptr<WorkQueue> anew = std::make_unique<WorkerThread>();
+    std::unique_ptr<WorkQueue> loader = std::make_unique<WorkerThreads>();
+    std::unique_ptr<WorkQueue> parts = std::make_unique<WorkerThreads>();
+    std::unique_ptr<WorkQueue> summary = std::make_unique<WorkerThreads>();
+    std::unique_ptr<WorkQueue> anew = std::make_unique<WorkerThreads>();
   };
 
   // `metrics` must not be null; `encoded` may be null.
@@ -109,6 +109,8 @@ class EngineImpl : public Engine {
                                 Callback<PredictResult> done) override;
   std::shared_ptr<Call> Sample(CallContext call, SampleRequest request,
                                std::shared_ptr<SampleObserver> observer) override;
+  std::shared_ptr<Call> Summarize(CallContext call, SummarizeRequest request,
+                                  Callback<SummarizeResult> done) override;
   std::shared_ptr<Call> LogDensity(CallContext call, LogDensityRequest request,
                                    Callback<LogDensityResult> done) override;
 
@@ -151,6 +153,7 @@ class EngineImpl : public Engine {
   void RequestRead(const std::shared_ptr<const RegisteredContext>& context);
   EngineLoop::FileAccess FileAccess();
   void RunOnSummaryThread(uint64_t session, std::shared_ptr<const CallControl> control,
+                          const std::string& turn,
                           std::function<SessionEnvironment::Continuation()> job);
   // Returns the outcome that a registration would have now, with an estimate of its encoding.
   absl::StatusOr<RegisterOutcome> Validate(const RegisterRequest& request,

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/work_queue.h"
-#include "base/worker_thread.h"
+#include "base/worker_threads.h"
 #include "engine/context/context_cache.h"
 #include "engine/context/model_registry.h"
 #include "engine/context/registered_context.h"
@@ -29,8 +29,8 @@ class EncodedContexts {
 
   // Where files are read and written.
   struct Queues {
-    std::unique_ptr<WorkQueue> reader = std::make_unique<WorkerThread>();
-    std::unique_ptr<WorkQueue> writer = std::make_unique<WorkerThread>();
+    std::unique_ptr<WorkQueue> reader = std::make_unique<WorkerThreads>();
+    std::unique_ptr<WorkQueue> writer = std::make_unique<WorkerThreads>();
   };
 
   // Opens the folder. Removes the files of contexts that `store` does not have, of other versions

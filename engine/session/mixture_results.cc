@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "kernels/ops/mixture_head.h"
 
@@ -68,7 +69,7 @@ MixtureSpan RawMixtures::Row(int64_t row) const {
 }
 
 PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform& transform,
-                            absl::Span<const double> quantiles, bool want_mixtures,
+                            absl::Span<const kernels::QuantileTarget> quantiles, bool want_mixtures,
                             Snapping snapping) {
   PredictResult result;
   const int64_t rows = mixtures.rows();
@@ -76,10 +77,12 @@ PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform&
   for (int64_t row = 0; row < rows; ++row) {
     const MixtureSpan span = mixtures.Row(row);
     const kernels::MixtureView view = ViewOf(span);
+    std::optional<kernels::MixtureQuantiles> solver;
     result.mean.push_back(transform.ToUser(kernels::MixtureMean(view)));
     result.std.push_back(kernels::MixtureStd(view) * transform.y_std());
-    for (const double q : quantiles) {
-      const double value = transform.ToUser(kernels::MixtureQuantile(view, q));
+    if (!quantiles.empty()) solver.emplace(view);
+    for (const kernels::QuantileTarget& target : quantiles) {
+      const double value = transform.ToUser(solver->At(target));
       result.quantiles.push_back(snapping == Snapping::kOn ? transform.target_support().Snap(value)
                                                            : value);
     }

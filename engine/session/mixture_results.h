@@ -9,6 +9,7 @@
 #include "engine/api/request.h"
 #include "engine/backend/backend.h"
 #include "engine/data/feature_transform.h"
+#include "kernels/ops/mixture_quantiles.h"
 
 namespace chorale {
 
@@ -45,7 +46,7 @@ struct RawMixtures {
 // of each row. Slow with many quantiles, because each quantile is the root of a function. Only
 // quantiles are snapped.
 PredictResult SummariseRows(const RawMixtures& mixtures, const FeatureTransform& transform,
-                            absl::Span<const double> quantiles, bool want_mixtures,
+                            absl::Span<const kernels::QuantileTarget> quantiles, bool want_mixtures,
                             Snapping snapping);
 
 }  // namespace chorale

@@ -9,8 +9,10 @@
 namespace chorale {
 namespace {
 
-// The tile that is being summarised and the next tile, so that the summary thread is never idle.
-constexpr int64_t kMaxAwaitingSummary = 2;
+// Enough rows that the summary threads are never idle.
+constexpr int64_t kMostRowsAwaitingSummary = 1'024;
+// The quantiles of a part: about a millisecond.
+constexpr int64_t kPartQuantiles = 512;
 // The maximum number of rows, and of quantiles of all rows together, that is summarised in less
 // than a millisecond.
 constexpr int64_t kShortSummary = 32;
@@ -49,6 +51,8 @@ void PredictSession::Start() {
   if (request_->want_mixtures) {
     result_.mixtures = MakeMixtures(groups_->unknown(), config().num_components);
   }
+  quantiles_ = std::make_shared<const std::vector<kernels::QuantileTarget>>(
+      request_->quantiles.begin(), request_->quantiles.end());
   TiledSession::Start();
 }
 
@@ -117,7 +121,7 @@ void PredictSession::TakeKnownLogDensities(const PredictSlot& slot) {
 
 void PredictSession::HandOver() {
   for (PredictSlot& slot : slots()) {
-    if (awaiting_summary_ == kMaxAwaitingSummary) return;
+    if (awaiting_summary_ >= kMostRowsAwaitingSummary) break;
     if (slot.work == nullptr || !slot.work->done()) continue;
     ReportValues(WorkKind::kPredict, slot.tile.paths);
     if (slot.conditional != nullptr) TakeKnownLogDensities(slot);
@@ -128,35 +132,48 @@ void PredictSession::HandOver() {
   if (summarised_rows_ == groups_->unknown()) Complete();
 }
 
+// Whether all rows of the request can be summarised in a short job.
 bool PredictSession::SummaryIsShort(int64_t rows) const {
   return rows * static_cast<int64_t>(request_->quantiles.size()) <= kShortSummary &&
          rows <= kShortSummary;
 }
 
 void PredictSession::Summarise(const PredictSlot& slot) {
-  auto mixtures = std::make_shared<RawMixtures>();
-  mixtures->components = config().num_components;
-  for (int64_t p = 0; p < slot.tile.paths; ++p) {
-    mixtures->Append(slot.conditional == nullptr
-                         ? slot.marginal->mixture(p)
-                         : slot.conditional->mixture(p, slot.tile.positions - 1));
+  const auto& [first_path, paths, positions] = slot.tile;
+  const bool is_short = SummaryIsShort(groups_->unknown());
+  const auto quantiles = static_cast<int64_t>(request_->quantiles.size());
+  const int64_t rows_of_part =
+      std::max<int64_t>(1, kPartQuantiles / std::max<int64_t>(quantiles, 4));
+  for (int64_t first = 0; first < paths; first += rows_of_part) {
+    auto mixtures = std::make_shared<RawMixtures>();
+    mixtures->components = config().num_components;
+    for (int64_t p = first; p < std::min(first + rows_of_part, paths); ++p) {
+      mixtures->Append(slot.conditional == nullptr ? slot.marginal->mixture(p)
+                                                   : slot.conditional->mixture(p, positions - 1));
+    }
+    SummariseOnThread(is_short, first_path + first, std::move(mixtures));
   }
-  const auto summarise = [mixtures, request = request_, context = context_pointer()] {
-    return SummariseRows(*mixtures, context->transform, request->quantiles, request->want_mixtures,
+}
+
+void PredictSession::SummariseOnThread(bool is_short, int64_t first_path,
+                                       std::shared_ptr<const RawMixtures> mixtures) {
+  const int64_t rows = mixtures->rows();
+  const auto summarise = [mixtures = std::move(mixtures), request = request_,
+                          quantiles = quantiles_, context = context_pointer()] {
+    return SummariseRows(*mixtures, context->transform, *quantiles, request->want_mixtures,
                          request->snapping);
   };
-  const int64_t first_path = slot.tile.first_path;
-  if (SummaryIsShort(slot.tile.paths) && environment().may_summarise_at_once()) {
+  if (is_short && environment().may_summarise_at_once()) {
     const absl::Time start = environment().clock->Now();
     Store(first_path, summarise());
     environment().metrics->SummaryTime(environment().clock->Now() - start);
     return;
   }
-  ++awaiting_summary_;
-  RunOnSummaryThread([this, summarise, first_path]() -> SessionEnvironment::Continuation {
+  awaiting_summary_ += rows;
+  RunOnSummaryThread(is_short, [this, summarise, first_path]() -> SessionEnvironment::Continuation {
     auto summary = std::make_shared<PredictResult>(summarise());
     return [this, summary, first_path] {
-      --awaiting_summary_;
+      awaiting_summary_ -= static_cast<int64_t>(summary->mean.size());
       Store(first_path, *summary);
       HandOver();
     };

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "engine/api/call.h"
+#include "engine/session/mixture_results.h"
 #include "engine/session/query_groups.h"
 #include "engine/session/tiled_session.h"
 
@@ -21,9 +23,9 @@ struct PredictSlot : TileSlot<Work> {
 // PredictWork. Otherwise they are DensityWork, and the path of a row in group g has N_g + 1
 // positions, the last of which is the predicted row. Rows with equal N_g follow each other.
 //
-// A tile that is done is summarised on the summary thread, because each quantile is the root of a
-// function. Only a few tiles are passed to this thread at a time, so that long requests take turns;
-// the other tiles that are done stay in their slots.
+// A tile that is done is summarised on the summary threads, because each quantile is the root of a
+// function, in parts of about a millisecond, so that requests take turns. A few tiles are passed to
+// these threads at a time; the other tiles that are done stay in their slots.
 //
 // Thread contract: see Session.
 class PredictSession : public TiledSession<PredictSlot> {
@@ -44,6 +46,8 @@ class PredictSession : public TiledSession<PredictSlot> {
   void TakeKnownLogDensities(const PredictSlot& slot);
   void HandOver();
   void Summarise(const PredictSlot& slot);
+  void SummariseOnThread(bool is_short, int64_t first_path,
+                         std::shared_ptr<const RawMixtures> mixtures);
   bool SummaryIsShort(int64_t rows) const;
   void Store(int64_t first_path, const PredictResult& summary);
 
@@ -51,7 +55,8 @@ class PredictSession : public TiledSession<PredictSlot> {
   const Callback<PredictResult> done_;
   std::optional<QueryGroups> groups_;  // since PlanPaths
   std::vector<int32_t> predicted_;     // [U]: the row of each path; since PlanPaths
-  int64_t awaiting_summary_ = 0;       // tiles passed to the summary thread
+  std::shared_ptr<const std::vector<kernels::QuantileTarget>> quantiles_;  // since Start
+  int64_t awaiting_summary_ = 0;  // rows passed to the summary threads
   int64_t summarised_rows_ = 0;
   PredictResult result_;
 };

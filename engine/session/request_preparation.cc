@@ -207,6 +207,12 @@ std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const SampleR
   return std::make_shared<QueryRowsPreparation<SampleRequest>>(std::move(request), limits, backend);
 }
 
+std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const SummarizeRequest> request,
+                                                   const Limits* limits, const Backend* backend) {
+  return std::make_shared<QueryRowsPreparation<SummarizeRequest>>(std::move(request), limits,
+                                                                  backend);
+}
+
 std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const LogDensityRequest> request,
                                                    const Limits* limits, const Backend* backend) {
   return std::make_shared<QueryRowsPreparation<LogDensityRequest>>(std::move(request), limits,

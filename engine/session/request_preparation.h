@@ -19,6 +19,8 @@ std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const Predict
                                                    const Limits* limits, const Backend* backend);
 std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const SampleRequest> request,
                                                    const Limits* limits, const Backend* backend);
+std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const SummarizeRequest> request,
+                                                   const Limits* limits, const Backend* backend);
 std::shared_ptr<const Preparation> MakePreparation(std::shared_ptr<const LogDensityRequest> request,
                                                    const Limits* limits, const Backend* backend);
 // Returns a preparation that checks whether the context fits into its pool.

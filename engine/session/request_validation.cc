@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -11,31 +10,11 @@
 #include "base/status_macros.h"
 #include "engine/session/grouped_paths.h"
 #include "engine/session/query_groups.h"
+#include "engine/session/request_checks.h"
 #include "engine/session/tile_plan.h"
 
 namespace chorale {
 namespace {
-
-absl::Status LimitUnless(bool condition, absl::string_view field, absl::string_view what) {
-  return condition ? absl::OkStatus() : LimitExceeded(field, what);
-}
-
-// Checks that `value` is in [low, high].
-absl::Status InRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
-  const std::string what = absl::StrCat("is ", value, "; the limit is ", low, " to ", high);
-  if (value < low) return InvalidField(field, what);
-  return LimitUnless(value <= high, field, what);
-}
-
-// Checks that the product of three counts is at most `limit`. Each factor was checked against its
-// own limit. The divisions prevent an overflow of the product for any values of these limits.
-absl::Status AtMost(absl::string_view field, absl::string_view what, int64_t a, int64_t b,
-                    int64_t c, int64_t limit) {
-  const bool fits = a == 0 || b == 0 || c == 0 || (a <= limit / b && a * b <= limit / c);
-  return LimitUnless(fits, field,
-                     absl::StrCat("requests ", a, " x ", b, c == 1 ? "" : absl::StrCat(" x ", c),
-                                  " ", what, "; the limit is ", limit));
-}
 
 absl::Status ValidateQueryRows(const Table& query_rows, const Limits& limits) {
   if (query_rows.columns.empty()) return InvalidField("rows.columns", "is empty");
@@ -67,17 +46,7 @@ absl::Status ValidateKnownRows(const std::vector<int32_t>& rows, int64_t query_r
                         absl::StrCat("has ", rows.size(), " entries; the limit is ", query_rows - 1,
                                      " (one query row must be left)"));
   }
-  std::vector<bool> known(query_rows);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const std::string field = absl::StrCat("known.rows[", i, "]");
-    if (rows[i] < 0 || rows[i] >= query_rows) {
-      return InvalidField(field, absl::StrCat("is ", rows[i], "; the limit is 0 to ",
-                                              query_rows - 1, " (the index of a query row)"));
-    }
-    if (known[rows[i]]) return InvalidField(field, absl::StrCat("repeats row ", rows[i]));
-    known[rows[i]] = true;
-  }
-  return absl::OkStatus();
+  return ValidateRows("known.rows", rows, query_rows);
 }
 
 absl::Status ValidateGroupSizes(const std::vector<int32_t>& sizes, int64_t query_rows) {
@@ -170,27 +139,6 @@ absl::Status ValidateBufferBytes(const RequestedPaths& request, const ModelConfi
                    "; the pool has ", backend.buffer_pool_bytes()));
 }
 
-// A part of a response: its size in numbers, and the field of the request that requests them.
-struct ResponsePart {
-  absl::string_view field;
-  int64_t numbers;
-};
-
-// Checks that the parts of the response fit into one message. The error names the first part that
-// does not fit together with the parts before it. Unconditional parts come before optional parts.
-// No part has more than a few times max_values numbers, so the sum cannot overflow.
-absl::Status ValidateResponse(std::initializer_list<ResponsePart> parts, const Limits& limits) {
-  int64_t needed = 0;
-  absl::string_view field;
-  for (const ResponsePart& part : parts) {
-    needed += part.numbers * static_cast<int64_t>(sizeof(double));
-    if (field.empty() && needed > limits.max_response_bytes) field = part.field;
-  }
-  return LimitUnless(field.empty(), field,
-                     absl::StrCat("makes a response of ", needed, " bytes; the limit is ",
-                                  limits.max_response_bytes, ": request fewer rows per call"));
-}
-
 constexpr int64_t kNumbersOfComponent = 3;  // mean, std, weight
 
 absl::Status ValidateMixtureCount(int64_t vectors, int64_t query_rows, const ModelConfig& config,
@@ -243,17 +191,7 @@ absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& c
   const QueryGroups groups(request);
   const int64_t predicted = groups.unknown();
   const int64_t quantiles = static_cast<int64_t>(request.quantiles.size());
-  if (quantiles > limits.max_quantiles) {
-    return LimitExceeded("quantiles", absl::StrCat("has ", quantiles, " entries; the limit is ",
-                                                   limits.max_quantiles));
-  }
-  for (int64_t i = 0; i < quantiles; ++i) {
-    const double q = request.quantiles[i];
-    if (!(q > 0 && q < 1)) {
-      return InvalidField(absl::StrCat("quantiles[", i, "]"),
-                          absl::StrCat("is ", q, "; must be more than 0 and less than 1"));
-    }
-  }
+  RETURN_IF_ERROR(ValidateQuantiles(request.quantiles, limits));
   RETURN_IF_ERROR(AtMost("quantiles", "values", predicted, quantiles, 1, limits.max_values));
   int64_t mixture_numbers = 0;
   if (request.want_mixtures) {

@@ -16,6 +16,8 @@ absl::Status ValidateRequest(const PredictRequest& request, const ModelConfig& c
                              const Limits& limits, const Backend& backend);
 absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend);
+absl::Status ValidateRequest(const SummarizeRequest& request, const ModelConfig& config,
+                             const Limits& limits, const Backend& backend);
 absl::Status ValidateRequest(const LogDensityRequest& request, const ModelConfig& config,
                              const Limits& limits, const Backend& backend);
 

@@ -8,6 +8,27 @@
 #include "engine/session/tile_plan.h"
 
 namespace chorale {
+namespace {
+
+class EstimateObserver : public SampleObserver {
+ public:
+  explicit EstimateObserver(Callback<SummarizeResult> done) : done_(std::move(done)) {}
+  void OnBlock(SampleBlock /*block*/) override {}
+  void OnDone(const absl::Status& status, const SampleSummary& summary) override {
+    if (!status.ok()) {
+      done_(status);
+      return;
+    }
+    SummarizeResult result;
+    static_cast<SampleSummary&>(result) = summary;
+    done_(std::move(result));
+  }
+
+ private:
+  const Callback<SummarizeResult> done_;
+};
+
+}  // namespace
 
 SampleEstimateSession::SampleEstimateSession(CallStart start, const SessionEnvironment* environment,
                                              std::shared_ptr<const SampleRequest> request,
@@ -43,6 +64,10 @@ void SampleEstimateSession::Deliver(absl::Status status, absl::Time now) {
     summary.estimate = EstimateWork();
   }
   observer_->OnDone(status, summary);
+}
+
+std::shared_ptr<SampleObserver> EstimateReceiver(Callback<SummarizeResult> done) {
+  return std::make_shared<EstimateObserver>(std::move(done));
 }
 
 }  // namespace chorale

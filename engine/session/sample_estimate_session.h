@@ -30,6 +30,9 @@ class SampleEstimateSession : public Session {
   const std::shared_ptr<SampleObserver> observer_;
 };
 
+// Returns an observer that passes the summary of such a session to `done`.
+std::shared_ptr<SampleObserver> EstimateReceiver(Callback<SummarizeResult> done);
+
 }  // namespace chorale
 
 #endif  // CHORALE_ENGINE_SESSION_SAMPLE_ESTIMATE_SESSION_H_

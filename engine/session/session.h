@@ -36,16 +36,17 @@ struct SessionEnvironment {
   int64_t max_slices = 1;                 // maximum pieces of work per tick
   int64_t max_unacknowledged_values = 0;  // see Call::Acknowledge
 
-  // Runs `job` on the summary thread, and then the returned continuation on the engine thread. Runs
-  // neither once the session has ended. All sessions share the summary thread, so jobs should be
-  // short.
+  // Runs `job` on a summary thread, and then the returned continuation on the engine thread. Runs
+  // neither once the session has ended. Jobs of a session may run at the same time. All sessions
+  // share these threads, on which the names in `turn` take turns, so a job should take no longer
+  // than a few milliseconds.
   using Continuation = std::function<void()>;
   std::function<void(uint64_t session, std::shared_ptr<const CallControl> control,
-                     std::function<Continuation()> job)>
+                     const std::string& turn, std::function<Continuation()> job)>
       run_on_summary_thread;
   // Returns true if a job of less than a millisecond may run on the engine thread instead. This is
   // allowed a few times per tick, while a tick of another client's work would delay the return from
-  // the summary thread.
+  // the summary threads.
   std::function<bool()> may_summarise_at_once;
 };
 
@@ -170,8 +171,11 @@ class Session {
   virtual void CollectTiles(absl::Time now) {}
 
   void Complete() { state_ = State::kComplete; }
-  void RunOnSummaryThread(std::function<SessionEnvironment::Continuation()> job) const {
-    environment_->run_on_summary_thread(start_.id, start_.control, std::move(job));
+  // A short job does not wait for the other jobs of its client.
+  void RunOnSummaryThread(bool is_short,
+                          std::function<SessionEnvironment::Continuation()> job) const {
+    environment_->run_on_summary_thread(
+        start_.id, start_.control, share().client + (is_short ? " (short)" : ""), std::move(job));
   }
   // REQUIRES: the context is resident.
   void StayResident() { pin_.StayResident(); }

@@ -59,9 +59,6 @@ double MixtureStd(const MixtureView& mixture);
 
 double MixtureCdf(const MixtureView& mixture, double y);
 
-// The y with MixtureCdf(y) = probability, to 1e-9 of the mixture's scale. 0 < probability < 1.
-double MixtureQuantile(const MixtureView& mixture, double probability);
-
 }  // namespace chorale::kernels
 
 #endif  // CHORALE_KERNELS_OPS_MIXTURE_HEAD_H_

@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<Engine>> BuildEngine(const EngineSetup& setup,
   EngineOptions options;
   options.limits = setup.limits;
   options.max_registered_bytes = setup.registered_tables_bytes;
+  options.summary_threads = setup.summary_threads;
   options.max_appended_share = static_cast<double>(setup.max_appended_percent) / 100.0;
   options.max_queued = setup.max_queued;
   options.max_queue_wait = setup.max_queue_wait;

@@ -74,6 +74,54 @@ absl::StatusOr<RowOrder> DecodeOrder(v1::SampleRequest::Order value) {
   }
 }
 
+// The fields that Sample and Summarize have.
+template <typename Message>
+absl::Status DecodePaths(const Message& message, const Limits& limits, SampleRequest* request) {
+  RETURN_IF_ERROR(DecodeBase(message, limits, request));
+  ASSIGN_OR_RETURN(request->order, DecodeOrder(message.order()));
+  ASSIGN_OR_RETURN(request->snapping, DecodeSnapping(message.snapping()));
+  request->paths = message.path_count();
+  if (message.has_seed()) request->seed = message.seed();
+  request->validate_only = message.validate_only();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FunctionalType> DecodeFunctionalType(size_t index, v1::Functional::Type value) {
+  switch (value) {
+    case v1::Functional::TYPE_SUM:
+      return FunctionalType::kSum;
+    case v1::Functional::TYPE_MEAN:
+      return FunctionalType::kMean;
+    case v1::Functional::TYPE_MAX:
+      return FunctionalType::kMax;
+    case v1::Functional::TYPE_MIN:
+      return FunctionalType::kMin;
+    case v1::Functional::TYPE_ANY:
+      return FunctionalType::kAny;
+    case v1::Functional::TYPE_ALL:
+      return FunctionalType::kAll;
+    case v1::Functional::TYPE_COUNT:
+      return FunctionalType::kCount;
+    case v1::Functional::TYPE_EXCESS:
+      return FunctionalType::kExcess;
+    case v1::Functional::TYPE_IMPROVEMENT:
+      return FunctionalType::kImprovement;
+    case v1::Functional::TYPE_LONGEST_RUN:
+      return FunctionalType::kLongestRun;
+    case v1::Functional::TYPE_ARGMAX:
+      return FunctionalType::kArgmax;
+    case v1::Functional::TYPE_ARGMIN:
+      return FunctionalType::kArgmin;
+    case v1::Functional::TYPE_RANK:
+      return FunctionalType::kRank;
+    default:
+      break;
+  }
+  const std::string field = absl::StrCat("functionals[", index, "].type");
+  if (value == v1::Functional::TYPE_UNSPECIFIED) return InvalidField(field, "is required");
+  return UnknownEnum(field, value);
+}
+
 }  // namespace
 
 absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
@@ -89,15 +137,27 @@ absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
 
 absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, const Limits& limits) {
   SampleRequest request;
-  RETURN_IF_ERROR(DecodeBase(message, limits, &request));
-  ASSIGN_OR_RETURN(RowOrder order, DecodeOrder(message.order()));
-  ASSIGN_OR_RETURN(Snapping snapping, DecodeSnapping(message.snapping()));
-  request.snapping = snapping;
-  request.paths = message.path_count();
-  if (message.has_seed()) request.seed = message.seed();
-  request.order = order;
+  RETURN_IF_ERROR(DecodePaths(message, limits, &request));
   request.want_log_densities = message.include_log_densities();
-  request.validate_only = message.validate_only();
+  return request;
+}
+
+absl::StatusOr<SummarizeRequest> DecodeSummarize(const v1::SummarizeRequest& message,
+                                                 const Limits& limits) {
+  SummarizeRequest request;
+  RETURN_IF_ERROR(DecodePaths(message, limits, &request));
+  request.quantiles.assign(message.quantiles().begin(), message.quantiles().end());
+  for (const v1::Functional& functional : message.functionals()) {
+    const size_t index = request.functionals.size();
+    Functional& decoded = request.functionals.emplace_back();
+    ASSIGN_OR_RETURN(decoded.type, DecodeFunctionalType(index, functional.type()));
+    decoded.rows.assign(functional.rows().begin(), functional.rows().end());
+    decoded.weights.assign(functional.weights().begin(), functional.weights().end());
+    decoded.threshold = functional.threshold();
+    decoded.below = functional.below();
+  }
+  request.want_covariances = message.include_covariances();
+  request.returned_paths = message.returned_path_count();
   return request;
 }
 

@@ -17,6 +17,8 @@ namespace chorale {
 absl::StatusOr<PredictRequest> DecodePredict(const v1::PredictRequest& message,
                                              const Limits& limits);
 absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, const Limits& limits);
+absl::StatusOr<SummarizeRequest> DecodeSummarize(const v1::SummarizeRequest& message,
+                                                 const Limits& limits);
 absl::StatusOr<LogDensityRequest> DecodeLogDensity(const v1::LogDensityRequest& message,
                                                    const Limits& limits);
 

@@ -52,6 +52,16 @@ void EncodeBase(const ResultBase& result, Message* message) {
   Copy(result.known_log_densities, message->mutable_known_log_densities());
 }
 
+// What Sample and Summarize return of their paths.
+template <typename Message>
+void EncodePathBase(const SampleSummary& summary, Message* message) {
+  message->set_seed(summary.seed);
+  EncodeBase(summary, message);
+  if (summary.estimate.has_value()) {
+    EncodeEstimate(*summary.estimate, message->mutable_estimate());
+  }
+}
+
 void EncodeMixtures(const Mixtures& mixtures, v1::Mixtures* message) {
   message->set_component_count(mixtures.components);
   Copy(mixtures.means, message->mutable_means());
@@ -197,11 +207,26 @@ void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* me
 }
 
 void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message) {
-  message->set_seed(summary.seed);
-  EncodeBase(summary, message);
-  if (summary.estimate.has_value()) {
-    EncodeEstimate(*summary.estimate, message->mutable_estimate());
+  EncodePathBase(summary, message);
+}
+
+void EncodeSummarize(const SummarizeResult& result, v1::SummarizeResponse* message) {
+  EncodePathBase(result, message);
+  Copy(result.means, message->mutable_means());
+  Copy(result.mean_errors, message->mutable_mean_errors());
+  Copy(result.stds, message->mutable_stds());
+  Copy(result.quantiles, message->mutable_quantiles());
+  Copy(result.quantile_errors, message->mutable_quantile_errors());
+  for (const FunctionalSummary& functional : result.functionals) {
+    v1::FunctionalSummary* encoded = message->add_functionals();
+    Copy(functional.means, encoded->mutable_means());
+    Copy(functional.mean_errors, encoded->mutable_mean_errors());
+    Copy(functional.stds, encoded->mutable_stds());
+    Copy(functional.quantiles, encoded->mutable_quantiles());
+    Copy(functional.quantile_errors, encoded->mutable_quantile_errors());
   }
+  Copy(result.covariances, message->mutable_covariances());
+  Copy(result.paths, message->mutable_paths());
 }
 
 void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::SampleBlock* message) {

@@ -18,6 +18,7 @@ void EncodeAppend(const AppendOutcome& outcome, int64_t sent_rows, v1::AppendRow
 void EncodeModel(const ModelInfo& info, v1::Model* message);
 void EncodePredict(const PredictResult& result, v1::PredictResponse* message);
 void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* message);
+void EncodeSummarize(const SummarizeResult& result, v1::SummarizeResponse* message);
 void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message);
 
 // Encodes paths [first, first + paths) of a block. REQUIRES: 0 <= first, first + paths <=

@@ -117,6 +117,8 @@ void PlanThreads(const AvailableResources& resources, ProgramOptions* options, M
   plan->fields.push_back({"processors", resources.processors.processors});
   plan->fields.push_back({"processors_from", resources.processors.source});
   plan->fields.push_back({"threads", int64_t{threads}});
+  // Those of a GPU server have little else to do; the others should leave most to the backend.
+  options->engine.summary_threads = std::clamp(resources.threads() / 4, 1, 8);
 }
 
 }  // namespace

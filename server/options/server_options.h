@@ -86,6 +86,7 @@ struct EngineSetup {
   std::string data_dir;
   BackendChoice backend = BackendChoice::kAuto;
   int threads = 0;                                // of the CPU backend; 0: one per processor
+  int summary_threads = 1;                        // see EngineOptions::summary_threads
   int64_t context_pool_bytes = 0;                 // 0: the backend's default
   int64_t buffer_pool_bytes = 0;                  // 0: the backend's default
   int64_t cpu_context_pool_bytes = 4LL << 30;     // the default of the CPU backend

@@ -122,6 +122,24 @@ absl::Status Predict(const Environment& environment, const ReactorPtr& reactor,
   return absl::OkStatus();
 }
 
+absl::Status Summarize(const Environment& environment, const ReactorPtr& reactor,
+                       const v1::SummarizeRequest& request) {
+  ASSIGN_OR_RETURN(SummarizeRequest decoded, DecodeSummarize(request, environment.limits->Get()));
+  CallContext call = reactor->live().MakeCallContext(reactor, decoded.context);
+  reactor->live().Note("paths", decoded.paths);
+  reactor->live().Note("query_rows", decoded.query_rows.rows());
+  reactor->live().Note("functionals", static_cast<int64_t>(decoded.functionals.size()));
+  if (decoded.validate_only) {
+    reactor->live().Note("validate_only", true);
+  } else {
+    RETURN_IF_ERROR(reactor->live().TakeValues(decoded.paths, decoded.query_rows.rows()));
+  }
+  reactor->Attach(environment.engine->Summarize(
+      std::move(call), std::move(decoded),
+      Reply<SummarizeResult>(environment, reactor, &EncodeSummarize)));
+  return absl::OkStatus();
+}
+
 absl::Status LogDensity(const Environment& environment, const ReactorPtr& reactor,
                         const v1::LogDensityRequest& request) {
   ASSIGN_OR_RETURN(LogDensityRequest decoded, DecodeLogDensity(request, environment.limits->Get()));
@@ -185,6 +203,7 @@ ChoraleService::ChoraleService(const ServiceEnvironment* environment) : environm
   AddUnary(Method::kDeleteContext, &DeleteContext);
   AddUnary(Method::kWarmContext, &WarmContext);
   AddUnary(Method::kPredict, &Predict);
+  AddUnary(Method::kSummarize, &Summarize);
   AddUnary(Method::kLogDensity, &LogDensity);
   AddUnary(Method::kGetModel, &GetModel);
   AddUnary(Method::kListModels, &ListModels);

@@ -16,6 +16,7 @@ Role RoleFor(Method method) {
     case Method::kWarmContext:
     case Method::kPredict:
     case Method::kSample:
+    case Method::kSummarize:
     case Method::kLogDensity:
     case Method::kGetModel:
     case Method::kListModels:

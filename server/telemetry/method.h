@@ -16,16 +16,17 @@ enum class Method {
   kWarmContext,
   kPredict,
   kSample,
+  kSummarize,
   kLogDensity,
   kGetModel,
   kListModels,
   kGetServerInfo,
 };
 
-inline constexpr std::array<const char*, 13> kMethodNames = {
-    "RegisterContext", "CreateContext", "AppendRows",   "GetContext", "ListContexts",
-    "DeleteContext",   "WarmContext",   "Predict",      "Sample",     "LogDensity",
-    "GetModel",        "ListModels",    "GetServerInfo"};
+inline constexpr std::array<const char*, 14> kMethodNames = {
+    "RegisterContext", "CreateContext", "AppendRows", "GetContext",   "ListContexts",
+    "DeleteContext",   "WarmContext",   "Predict",    "Sample",       "Summarize",
+    "LogDensity",      "GetModel",      "ListModels", "GetServerInfo"};
 
 inline const char* MethodName(Method method) { return kMethodNames[static_cast<int>(method)]; }
 

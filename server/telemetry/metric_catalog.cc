@@ -63,7 +63,8 @@ const MetricDescription kCatalog[] = {
      "running calls, whichever is larger. The log names clients."},
     // Work.
     {"chorale_values_total", kCounter,
-     "Results: values drawn (Sample), values whose density was computed (LogDensity), and rows "
+     "Results: values drawn (Sample, Summarize), values whose density was computed (LogDensity), "
+     "and rows "
      "predicted (Predict)."},
     {"chorale_encoded_rows_total", kCounter, "Context rows encoded."},
     {"chorale_memory_set_keys_total", kCounter,
@@ -88,9 +89,9 @@ const MetricDescription kCatalog[] = {
     {"chorale_last_tick_age_seconds", kGauge,
      "Time since the engine began its last tick; 0 while the engine is idle."},
     {"chorale_summary_queue", kGauge,
-     "Tiles of predictions that wait for the computation of their quantiles."},
+     "Parts of predictions and of summaries that wait for a thread."},
     {"chorale_summary_seconds", kHistogram,
-     "Time to compute the quantiles of a tile of a prediction.", &kWaitSeconds},
+     "Time to compute a part of a prediction or of a summary.", &kWaitSeconds},
     // Contexts.
     {"chorale_encode_seconds", kHistogram,
      "Time to encode a context, from the start until it is resident.", &kWaitSeconds},

@@ -17,6 +17,7 @@ class EngineCallsFixture : public EngineFixture {
   EngineCallsFixture() {
     model_.config.normalize_y = Normalization::kZScore;
     options_.target_tick = EngineOptions().target_tick;
+    options_.max_unacknowledged_values = 1 << 20;
     StartEngine();
     Register("c");
     transform_ = *FeatureTransform::Fit(MakeDataset(10), model_.config);

@@ -220,8 +220,9 @@ TEST_F(EngineResultsTest, PredictInManyChunks) {
 }
 
 TEST_F(EngineResultsTest, SummariesOfPredictionsTakeTurns) {
+  options_.limits.max_response_bytes = 16 << 20;
   Start();
-  PredictRequest large = PredictOf("c", 4096);
+  PredictRequest large = PredictOf("c", 16'384);
   for (int q = 1; q <= 64; ++q) large.quantiles.push_back(q / 65.0);
   Answer<PredictResult> large_answer;
   engine_->Predict(call_, large, large_answer.callback());

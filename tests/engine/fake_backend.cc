@@ -299,8 +299,10 @@ void FakeBackendLog::EndTick() {
   changed_.NotifyAll();
 }
 
-float FakeValue(uint64_t seed, int64_t path, int64_t step) {
-  return static_cast<float>(seed % 1000) + 10.0f * static_cast<float>(path) +
+float FakeValue(uint64_t seed, uint64_t path, int64_t step) {
+  const auto in_group = static_cast<float>(path & 0xffffffff);
+  const auto group = static_cast<float>(path >> 32);
+  return static_cast<float>(seed % 1000) + 10.0f * in_group + 3.0f * group +
          0.125f * static_cast<float>(step);
 }
 

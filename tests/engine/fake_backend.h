@@ -117,7 +117,7 @@ class FakeBackendLog {
 };
 
 // The value that path `path` has at `step` with this seed, before scaling.
-float FakeValue(uint64_t seed, int64_t path, int64_t step);
+float FakeValue(uint64_t seed, uint64_t path, int64_t step);
 // The log-density that the fake assigns to a value at a position for a query row.
 float FakeLogDensity(float value, int64_t position, int64_t query_row);
 

@@ -175,6 +175,11 @@ MESSAGES = (
     ('CreateContextRequest', 'create', [
         'spec { context_id: "a" target_column: "x" validate_only: true replace: true etag: "e" } '
         f'rows {{ {TABLE} }}']),
+    ('SummarizeRequest', 'summarize', [
+        f'context: "contexts/a" {ROWS} path_count: 8 seed: 7 quantiles: 0.5 group_sizes: 3 '
+        'include_covariances: true returned_path_count: 2 functionals { type: TYPE_SUM rows: 2 '
+        'weights: 0.5 } functionals { type: TYPE_RANK } functionals { type: TYPE_COUNT '
+        'threshold: 1.5 below: true }']),
     ('AppendRowsRequest', 'append', [
         f'name: "contexts/a" rows {{ {TABLE} }} first_row: 3 etag: "e" validate_only: true '
         'missing_targets: MISSING_TARGETS_DROP expected_source { context_digest: "d" }']),
@@ -188,7 +193,7 @@ FORM_MESSAGES = (
     ('AppendRowsRequest', 'append_forms', [f'name: "contexts/a" rows {{ {FORMS} }}']),
 )
 KINDS = ('PredictRequest', 'SampleRequest', 'LogDensityRequest', 'RegisterContextRequest',
-         'CreateContextRequest', 'AppendRowsRequest')
+         'CreateContextRequest', 'AppendRowsRequest', 'SummarizeRequest')
 
 
 def encode(kind, text):
@@ -207,8 +212,8 @@ def request_seeds():
 
 # As tests/server/telemetry/method.h has them.
 METHODS = ('RegisterContext', 'CreateContext', 'AppendRows', 'GetContext', 'ListContexts',
-           'DeleteContext', 'WarmContext', 'Predict', 'Sample', 'LogDensity', 'GetModel',
-           'ListModels', 'GetServerInfo')
+           'DeleteContext', 'WarmContext', 'Predict', 'Sample', 'Summarize', 'LogDensity',
+           'GetModel', 'ListModels', 'GetServerInfo')
 HEADERS_OF_CALL, MESSAGE, RAW = 10, 11, 12
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM = 1

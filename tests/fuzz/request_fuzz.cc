@@ -95,6 +95,15 @@ void DecodeOneSample(absl::string_view bytes) {
   Require(request->query_rows.rows() <= limits.max_query_rows);
 }
 
+void DecodeOneSummarize(absl::string_view bytes) {
+  v1::SummarizeRequest message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const absl::StatusOr<SummarizeRequest> request = DecodeSummarize(message, Limits());
+  if (!request.ok()) return RequireRefusal(request.status());
+  RequireSound(request->query_rows);
+  Require(static_cast<int>(request->functionals.size()) == message.functionals_size());
+}
+
 void DecodeOneLogDensity(absl::string_view bytes) {
   v1::LogDensityRequest message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
@@ -166,7 +175,7 @@ void Run(absl::string_view input) {
   if (input.empty()) return;
   const std::vector<absl::string_view> messages = SplitMessages(input.substr(1));
   const absl::string_view first = messages.empty() ? absl::string_view() : messages.front();
-  switch (static_cast<uint8_t>(input[0]) % 6) {
+  switch (static_cast<uint8_t>(input[0]) % 7) {
     case 0:
       return DecodeOnePredict(first);
     case 1:
@@ -177,8 +186,10 @@ void Run(absl::string_view input) {
       return AssembleDataset<v1::RegisterContextRequest>(messages);
     case 4:
       return AssembleDataset<v1::CreateContextRequest>({first});
-    default:
+    case 5:
       return DecodeOneAppend(first);
+    default:
+      return DecodeOneSummarize(first);
   }
 }
 

@@ -212,6 +212,13 @@ std::shared_ptr<Call> FakeEngine::Predict(CallContext call, PredictRequest reque
   return Begin<PredictResult>(std::move(call), std::move(done), &answer);
 }
 
+std::shared_ptr<Call> FakeEngine::Summarize(CallContext call, SummarizeRequest request,
+                                            Callback<SummarizeResult> done) {
+  if (!on_summarize) return Begin<SummarizeResult>(std::move(call), std::move(done), nullptr);
+  const absl::StatusOr<SummarizeResult> answer = on_summarize(request);
+  return Begin<SummarizeResult>(std::move(call), std::move(done), &answer);
+}
+
 std::shared_ptr<Call> FakeEngine::LogDensity(CallContext call, LogDensityRequest request,
                                              Callback<LogDensityResult> done) {
   if (!on_log_density) return Begin<LogDensityResult>(std::move(call), std::move(done), nullptr);

@@ -64,8 +64,9 @@ struct FakeSample {
 class FakeEngine : public Engine {
  public:
   // The results of the methods. Set before the server admits calls. Without a result, Predict,
-  // LogDensity and Warm stay in flight until they are cancelled.
+  // Summarize, LogDensity and Warm stay in flight until they are cancelled.
   std::function<absl::StatusOr<PredictResult>(const PredictRequest&)> on_predict;
+  std::function<absl::StatusOr<SummarizeResult>(const SummarizeRequest&)> on_summarize;
   std::function<absl::StatusOr<LogDensityResult>(const LogDensityRequest&)> on_log_density;
   std::function<absl::StatusOr<ContextInfo>(const std::string&)> on_warm;
   std::function<absl::StatusOr<std::vector<ContextSize>>(int64_t)> on_newest;
@@ -127,6 +128,8 @@ class FakeEngine : public Engine {
                                 Callback<PredictResult> done) override;
   std::shared_ptr<Call> Sample(CallContext call, SampleRequest request,
                                std::shared_ptr<SampleObserver> observer) override;
+  std::shared_ptr<Call> Summarize(CallContext call, SummarizeRequest request,
+                                  Callback<SummarizeResult> done) override;
   std::shared_ptr<Call> LogDensity(CallContext call, LogDensityRequest request,
                                    Callback<LogDensityResult> done) override;
   void LimitPools(const PoolSizes& sizes) override {

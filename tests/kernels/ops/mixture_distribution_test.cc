@@ -1,10 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <random>
 #include <vector>
 
 #include "kernels/ops/mixture_head.h"
+#include "kernels/ops/mixture_quantiles.h"
 
 namespace chorale::kernels {
 namespace {
@@ -123,6 +127,10 @@ TEST(MixtureCdfTest, AgreesWithTheTableOfTheNormalDistribution) {
   EXPECT_NEAR(MixtureCdf(standard.View(), -10) / 7.619853024160527e-24, 1.0, 1e-9);
 }
 
+double MixtureQuantile(const MixtureView& mixture, double probability) {
+  return MixtureQuantiles(mixture).At(QuantileTarget(probability));
+}
+
 TEST(MixtureQuantileTest, AgreesWithTheTableOfTheNormalDistribution) {
   const Mixture standard = Standard();
   EXPECT_NEAR(MixtureQuantile(standard.View(), 0.5), 0.0, 1e-9);
@@ -159,6 +167,33 @@ TEST(MixtureQuantileTest, FindsNarrowComponentsBetweenWidePlateaus) {
   const double edge = MixtureQuantile(mixture.View(), 0.2);
   EXPECT_GT(edge, -1000.1);
   EXPECT_LT(edge, 0.1);
+}
+
+// Mixtures of every kind: the mass beyond each quantile is its probability.
+TEST(MixtureQuantileTest, InvertsTheCdfOfRandomMixtures) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  for (int i = 0; i < 2'000; ++i) {
+    const int components = 1 + i % 20;
+    std::vector<double> mean, std, weight;
+    for (int j = 0; j < components; ++j) {
+      mean.push_back((uniform(random) - 0.5) * std::pow(10.0, i % 4));
+      std.push_back(std::pow(10.0, -3 + 4 * uniform(random)));
+      weight.push_back(uniform(random) + 1e-3);
+    }
+    const Mixture mixture(mean, std, weight);
+    const MixtureQuantiles quantiles(mixture.View());
+    double last = -std::numeric_limits<double>::infinity();
+    for (const double p : {1e-6, 0.001, 0.05, 0.25, 0.5, 0.75, 0.95, 0.999, 1 - 1e-6}) {
+      const double y = quantiles.At(QuantileTarget(p));
+      EXPECT_GE(y, last);
+      // A difference of 1e-9 of the smallest standard deviation, or of rounding y, at the density.
+      const double density = std::exp(MixtureLogDensity(mixture.View(), y));
+      const double slack = 1e-9 * *std::min_element(std.begin(), std.end()) + 1e-14 * std::abs(y);
+      EXPECT_NEAR(MixtureCdf(mixture.View(), y), p, density * slack + 1e-14) << i << ", " << p;
+      last = y;
+    }
+  }
 }
 
 }  // namespace

@@ -185,6 +185,13 @@ absl::Status Query(int call, const v1::Table& rows) {
       *request.mutable_rows() = rows;
       return DecodeSample(request, SmallLimits()).status();
     }
+    case 2: {
+      v1::SummarizeRequest request;
+      request.set_context("contexts/a");
+      request.set_path_count(2);
+      *request.mutable_rows() = rows;
+      return DecodeSummarize(request, SmallLimits()).status();
+    }
     default: {
       v1::LogDensityRequest request;
       request.set_context("contexts/a");
@@ -206,7 +213,7 @@ TEST(BadRequestsTest, EveryErrorHasItsFieldAndReason) {
     v1::Table table = ValidTable(rows, &random);
     v1::ContextSpec spec = ValidSpec();
     ASSERT_TRUE(Register(spec, table).ok()) << Register(spec, table);
-    ASSERT_TRUE(Query(i % 3, table).ok()) << Query(i % 3, table);
+    ASSERT_TRUE(Query(i % 4, table).ok()) << Query(i % 4, table);
     const auto choose = [&](const auto& faults) {
       return faults[random.Between(0, static_cast<int>(faults.size()) - 1)];
     };
@@ -230,7 +237,7 @@ TEST(BadRequestsTest, EveryErrorHasItsFieldAndReason) {
       }
       default: {
         const Expected expected = choose(query_faults)(rows, &random, &table);
-        ExpectError(Query(i % 3, table), expected);
+        ExpectError(Query(i % 4, table), expected);
       }
     }
   }

@@ -43,6 +43,7 @@ TEST(MachinePlanTest, ALargeMachineHasTheDefaults) {
   EXPECT_TRUE(options.server.own_memory_limit);
   EXPECT_THAT(Line(*plan), HasSubstr("memory_limit_mib=in_use+512"));
   EXPECT_EQ(options.engine.threads, 8);
+  EXPECT_EQ(options.engine.summary_threads, 2);
   EXPECT_THAT(Line(*plan), AllOf(HasSubstr("memory_from=MemAvailable"), HasSubstr("threads=8"),
                                  HasSubstr("context_pool_mib=4096")));
 }
@@ -54,6 +55,7 @@ TEST(MachinePlanTest, ASmallContainerHasPoolsThatFit) {
   EXPECT_LT(static_cast<double>(Planned(options)), kAlmostAll * 300 * kMiB);
   EXPECT_GT(options.engine.cpu_context_pool_bytes, 75 * kMiB);  // three tables of 2,000 rows
   EXPECT_EQ(options.engine.threads, 1);
+  EXPECT_EQ(options.engine.summary_threads, 1);
   EXPECT_EQ(options.server.memory_limit_bytes, 300 * kMiB);
   EXPECT_FALSE(options.server.own_memory_limit);
   EXPECT_THAT(plan->warning, IsEmpty());

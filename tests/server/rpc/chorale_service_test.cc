@@ -68,6 +68,31 @@ TEST_F(ChoraleServiceTest, LogDensityAnswers) {
   EXPECT_THAT(response.log_densities(), ElementsAre(-1, -1));
 }
 
+TEST_F(ChoraleServiceTest, SummarizeAnswers) {
+  engine_->on_summarize = [](const SummarizeRequest& request) {
+    SummarizeResult result;
+    result.seed = *request.seed;
+    result.means = {1, 2};
+    result.functionals.emplace_back().means = {request.functionals.at(0).threshold};
+    return result;
+  };
+  OpenServer();
+  v1::SummarizeRequest request;
+  request.set_context("contexts/houses");
+  *request.mutable_rows() = SmallTable();
+  request.set_path_count(10);
+  request.set_seed(5);
+  v1::Functional* functional = request.add_functionals();
+  functional->set_type(v1::Functional::TYPE_COUNT);
+  functional->set_threshold(1.5);
+  auto context = NewContext();
+  v1::SummarizeResponse response;
+  ASSERT_TRUE(stub_->Summarize(context.get(), request, &response).ok());
+  EXPECT_EQ(response.seed(), 5u);
+  EXPECT_THAT(response.means(), ElementsAre(1, 2));
+  EXPECT_THAT(response.functionals(0).means(), ElementsAre(1.5));
+}
+
 TEST_F(ChoraleServiceTest, MalformedRequestsNeverReachTheEngine) {
   engine_->on_predict = [](const PredictRequest&) -> absl::StatusOr<PredictResult> {
     ADD_FAILURE() << "the engine was asked";

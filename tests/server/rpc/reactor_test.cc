@@ -64,8 +64,8 @@ class RawCall {
 constexpr Method kAllMethods[] = {
     Method::kRegisterContext, Method::kCreateContext, Method::kAppendRows,  Method::kGetContext,
     Method::kListContexts,    Method::kDeleteContext, Method::kWarmContext, Method::kPredict,
-    Method::kSample,          Method::kLogDensity,    Method::kGetModel,    Method::kListModels,
-    Method::kGetServerInfo};
+    Method::kSample,          Method::kSummarize,     Method::kLogDensity,  Method::kGetModel,
+    Method::kListModels,      Method::kGetServerInfo};
 
 class ReactorTest : public ServerFixture {
  protected:

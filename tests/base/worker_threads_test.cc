@@ -1,4 +1,4 @@
-#include "base/worker_thread.h"
+#include "base/worker_threads.h"
 
 #include <string>
 #include <vector>
@@ -10,12 +10,12 @@
 namespace chorale {
 namespace {
 
-TEST(WorkerThreadTest, ClientsTakeTurns) {
+TEST(WorkerThreadsTest, ClientsTakeTurns) {
   std::vector<std::string> done;  // the thread's until it has ended
   Notification begun;
   Notification go_on;
   Notification last;
-  WorkerThread thread;
+  WorkerThreads thread;
   thread.Add([&] {
     begun.Notify();
     go_on.Wait();
@@ -32,6 +32,24 @@ TEST(WorkerThreadTest, ClientsTakeTurns) {
   go_on.Notify();
   last.Wait();
   EXPECT_THAT(done, testing::ElementsAre("a1", "b1", "a2", "b2", "a3", "a4"));
+}
+
+TEST(WorkerThreadsTest, JobsRunAtTheSameTime) {
+  constexpr int kThreads = 3;
+  std::vector<Notification> begun(kThreads);
+  Notification go_on;
+  WorkerThreads threads(kThreads);
+  for (Notification& each : begun) {
+    threads.Add([&] {
+      each.Notify();
+      go_on.Wait();
+    });
+  }
+  for (Notification& each : begun) each.Wait();
+  EXPECT_EQ(threads.waiting(), 0);
+  threads.Add([] {});
+  EXPECT_EQ(threads.waiting(), 1);  // all threads are busy
+  go_on.Notify();
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+// The common part of requests that draw joint sample paths.
+#ifndef CHORALE_ENGINE_SESSION_DRAW_SESSION_H_
+#define CHORALE_ENGINE_SESSION_DRAW_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/api/request.h"
+#include "engine/session/grouped_paths.h"
+#include "engine/session/query_groups.h"
+#include "engine/session/tiled_session.h"
+
+namespace chorale {
+
+struct DrawSlot : TileSlot<DecodeWork> {
+  std::vector<int32_t> order;  // TileSpec::order
+  int64_t known = 0;           // positions of known values
+  int64_t taken = 0;           // these positions, and those of blocks that were taken
+};
+
+// Draws several tiles at a time in their order, and takes the values of each tick as blocks. Known
+// values are forced at the first positions, and are not in blocks.
+//
+// Thread contract: see Session.
+class DrawSession : public TiledSession<DrawSlot> {
+ protected:
+  // REQUIRES: the request has a seed.
+  DrawSession(CallStart start, const SessionEnvironment* environment,
+              std::shared_ptr<const SampleRequest> request);
+
+  // Takes the values of a tile that were drawn in the last tick.
+  virtual void TakeBlock(SampleBlock block) = 0;
+  // Called when all blocks were taken.
+  virtual void EndDraws() = 0;
+
+  std::vector<EqualPaths> PlanPaths() override;
+  void Start() override;
+  void StartTile(DrawSlot* slot, PoolRange buffer) override;
+  void CollectTiles(absl::Time now) override;
+
+  // REQUIRES: SetContext was called.
+  const QueryGroups& groups() const { return *groups_; }
+  int64_t drawn_values() const { return drawn_values_; }
+  // Returns the log-densities of the known values; complete when all blocks were taken.
+  std::vector<double> TakeKnownLogDensities() { return std::move(known_log_densities_); }
+
+ private:
+  std::vector<float> ForcedValues(const DrawSlot& slot) const;
+  SampleBlock NextBlock(DrawSlot* slot);
+  void NoteKnownLogDensities(const DrawSlot& slot);
+
+  const std::shared_ptr<const SampleRequest> request_;
+  std::optional<QueryGroups> groups_;  // since PlanPaths
+  std::optional<GroupedPaths> paths_;  // since PlanPaths
+  uint64_t random_key_ = 0;
+  int64_t drawn_values_ = 0;
+  std::vector<double> known_log_densities_;  // [sets, G]
+};
+
+}  // namespace chorale
+
+#endif  // CHORALE_ENGINE_SESSION_DRAW_SESSION_H_

@@ -1,0 +1,111 @@
+// Summarize returns the statistics of the values that Sample returns.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/end_to_end/api_client.h"
+#include "tests/end_to_end/model_files.h"
+#include "tests/end_to_end/server_process.h"
+
+namespace chorale::end_to_end {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+class SummariesTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TempFolder();
+    ModelFiles model({.n_layers = 2, .num_components = 3});
+    model.FillRandom(/*seed=*/7, /*gain=*/2.0);
+    model.Write(*folder_ / "model");
+    server_ = ServerProcess::Start({.models = {*folder_ / "model"}}).release();
+    ASSERT_NE(server_, nullptr);
+    client_ = new ApiClient(server_->address());
+    const auto reply = client_->Register("c", RandomRows(20, 2, 3), "models/model");
+    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+  }
+
+  static void TearDownTestSuite() {
+    delete client_;
+    if (server_ != nullptr) server_->Terminate();
+    delete server_;
+    delete folder_;
+  }
+
+  // The same paths.
+  static v1::SummarizeRequest SummaryOf(const v1::SampleRequest& sample) {
+    v1::SummarizeRequest request;
+    request.set_context(sample.context());
+    *request.mutable_rows() = sample.rows();
+    request.set_path_count(sample.path_count());
+    request.set_seed(sample.seed());
+    return request;
+  }
+
+  static TempFolder* folder_;
+  static ServerProcess* server_;
+  static ApiClient* client_;
+};
+
+TempFolder* SummariesTest::folder_ = nullptr;
+ServerProcess* SummariesTest::server_ = nullptr;
+ApiClient* SummariesTest::client_ = nullptr;
+
+TEST_F(SummariesTest, StatisticsAreThoseOfTheSamples) {
+  constexpr int64_t kPaths = 1'000;
+  constexpr int64_t kRows = 24;
+  Rows rows = RandomRows(kRows, 2, 5);
+  rows.y.clear();
+  const v1::SampleRequest sample = MakeSample("c", rows, kPaths, 3);
+  const Samples samples = client_->Sample(sample);
+  ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
+
+  v1::SummarizeRequest request = SummaryOf(sample);
+  for (const double q : {0.05, 0.5, 0.95}) request.add_quantiles(q);
+  request.add_functionals()->set_type(v1::Functional::TYPE_SUM);
+  grpc::ClientContext context;
+  v1::SummarizeResponse response;
+  const grpc::Status status = client_->stub().Summarize(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response.means_size(), kRows);
+  double mean_of_sum = 0;
+  for (int64_t row = 0; row < kRows; ++row) {
+    std::vector<double> values;
+    double sum = 0;
+    for (int64_t path = 0; path < kPaths; ++path) {
+      values.push_back(samples.values[path * kRows + row]);
+      sum += values.back();
+    }
+    EXPECT_NEAR(response.means(row), sum / kPaths, kTolerance);
+    mean_of_sum += sum / kPaths;
+    std::sort(values.begin(), values.end());
+    // Position 0.5 (B - 1) lies in the middle between two values.
+    EXPECT_NEAR(response.quantiles(row * 3 + 1), (values[499] + values[500]) / 2, kTolerance);
+  }
+  EXPECT_NEAR(response.functionals(0).means(0), mean_of_sum, kTolerance);
+  EXPECT_EQ(response.seed(), 3u);
+  EXPECT_EQ(response.source().context_digest(), samples.summary.source().context_digest());
+  // Samples are 192 kB of values.
+  EXPECT_LT(response.ByteSizeLong(), 3'000u);
+}
+
+TEST_F(SummariesTest, ErrorsNameTheField) {
+  Rows rows = RandomRows(3, 2, 5);
+  rows.y.clear();
+  v1::SummarizeRequest request = SummaryOf(MakeSample("c", rows, 10, 3));
+  v1::Functional* functional = request.add_functionals();
+  functional->set_type(v1::Functional::TYPE_MAX);
+  functional->add_rows(3);
+  grpc::ClientContext context;
+  v1::SummarizeResponse response;
+  const grpc::Status status = client_->stub().Summarize(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(DetailsOf(status).fields, ::testing::ElementsAre("functionals[0].rows[0]"));
+}
+
+}  // namespace
+}  // namespace chorale::end_to_end
