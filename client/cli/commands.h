@@ -17,6 +17,7 @@ void AddAppendCommand(CLI::App* app, Environment* environment);
 void AddContextCommands(CLI::App* app, Environment* environment);  // ls, show, rm, warm
 void AddPredictCommand(CLI::App* app, Environment* environment);
 void AddSampleCommand(CLI::App* app, Environment* environment);
+void AddSummarizeCommand(CLI::App* app, Environment* environment);
 void AddLogDensityCommand(CLI::App* app, Environment* environment);
 void AddInfoCommand(CLI::App* app, Environment* environment);
 void AddModelsCommand(CLI::App* app, Environment* environment);

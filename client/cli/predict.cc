@@ -1,14 +1,13 @@
 // chorale predict
 #include <algorithm>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
 #include "client/cli/given.h"
 #include "client/cli/group_by.h"
-#include "client/cpp/csv.h"
+#include "client/cli/quantiles.h"
 #include "client/cpp/known_values.h"
 #include "client/cpp/predict_pieces.h"
 
@@ -24,22 +23,6 @@ struct PredictArguments {
   bool no_snap = false;
   int64_t local_rows = 0;
 };
-
-// Returns "q" and the shortest decimal that parses to this probability, so that names are distinct.
-std::string QuantileName(double p) {
-  std::string text = absl::StrCat(p);
-  double read = 0.0;
-  if (!absl::SimpleAtod(text, &read) || read != p) text = FormatDouble(p);
-  return absl::StrCat("q", text);
-}
-
-absl::Status CheckQuantiles(std::vector<double> quantiles) {
-  std::sort(quantiles.begin(), quantiles.end());
-  const auto repeated = std::adjacent_find(quantiles.begin(), quantiles.end());
-  if (repeated == quantiles.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--quantiles: ", FormatDouble(*repeated), " is given twice"));
-}
 
 std::vector<std::string> Columns(const PredictArguments& arguments, int64_t components) {
   std::vector<std::string> columns = {"row", "mean", "sd"};
@@ -140,17 +123,7 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
       AddCommand(app, environment, "predict", "Predict the marginal distribution of each query row",
                  arguments, RunPredict);
   AddQueryRowsOptions(command, &arguments->rows);
-  command
-      ->add_option("--quantiles", arguments->quantiles,
-                   "Probabilities of the quantiles, each strictly between 0 and 1")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("P,...")
-      ->check([](const std::string& text) {
-        double p = 0.0;
-        const bool good = CLI::detail::lexical_cast(text, p) && p > 0.0 && p < 1.0;
-        return good ? std::string() : "must lie strictly between 0 and 1: " + text;
-      });
+  AddQuantilesOption(command, &arguments->quantiles);
   command->add_flag("--mixture", arguments->mixture,
                     "Also write the Gaussian mixture of each prediction");
   AddGivenFlag(command, &arguments->given,

@@ -110,6 +110,7 @@ int ParseAndRun(int argc, char** argv) {
   AddContextCommands(&app, &environment);
   AddPredictCommand(&app, &environment);
   AddSampleCommand(&app, &environment);
+  AddSummarizeCommand(&app, &environment);
   AddLogDensityCommand(&app, &environment);
   AddModelsCommand(&app, &environment);
   AddInfoCommand(&app, &environment);

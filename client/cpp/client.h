@@ -17,9 +17,9 @@
 //     RefusedFields() and RetryDelay() return them, and ErrorReason() the machine-readable reason.
 //
 // client.h declares the interface. Its implementation uses connection.h (channels), call.h (a call
-// in flight), retry.h, table_codec.h, known_values.h, groups.h, predict_pieces.h and
-// sample_assembly.h (messages). csv.h, csv_columns.h and data_frame.h read tables from CSV files;
-// sample_summary.h computes statistics of samples.
+// in flight), retry.h, request_fields.h, table_codec.h, known_values.h, groups.h, predict_pieces.h
+// and sample_assembly.h (messages). csv.h, csv_columns.h and data_frame.h read tables from CSV
+// files; sample_summary.h computes statistics of samples.
 #ifndef CHORALE_CLIENT_CPP_CLIENT_H_
 #define CHORALE_CLIENT_CPP_CLIENT_H_
 
@@ -128,19 +128,19 @@ enum class BeyondBuffer { kRefuse, kWrap };
 // values (v1::Snapping).
 enum class Snapping { kOn, kOff };
 
-// `local_rows` in the options of Predict, Sample and LogDensity: the number of rows of the context
+// `local_rows` in the options of calls about query rows: the number of rows of the context
 // that the call uses, those nearest to its rows (v1::PredictRequest.local_row_count); 0: all.
 
-// `known` in the options of Predict, Sample and LogDensity: known values of some of the T query
+// `known` in the options of calls about query rows: known values of some of the T query
 // rows, on which the results are conditional; empty: none. U is the number of the other query rows.
 // Unimplemented if the server is too old to support them.
 
-// `group_sizes` [G] in the options of Predict, Sample and LogDensity: the sizes of groups of
+// `group_sizes` [G] in the options of calls about query rows: the sizes of groups of
 // consecutive query rows, positive and with the sum T (v1::SampleRequest.group_sizes). Each group
 // has a joint distribution of its own, conditional on its known values. Empty: all query rows are
 // one group, so G is 1. Unimplemented if the server is too old to support them.
 
-// `expected_source` in the options of Predict, Sample and LogDensity has the digests that the
+// `expected_source` in the options of calls about query rows has the digests that the
 // context and its model must have; empty digests are not compared. If a digest differs, the call
 // fails with FailedPrecondition and the reason SOURCE_CHANGED (see ErrorReason). If a call makes
 // several requests or is retried, the later requests expect the source of the first response.
@@ -192,6 +192,23 @@ struct SampleOptions {
   // drawn, unless the caller cancelled it. Missing values are NaN, and -1 in rows_by_step. May
   // be empty.
   std::function<void(Samples drawn)> on_broken = nullptr;
+};
+
+struct SummarizeOptions {
+  int64_t path_count = 2;  // B; at least 2
+  // As in SampleOptions.
+  std::optional<uint64_t> seed = {};
+  RowOrder order = RowOrder::kGiven;
+  BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
+  Snapping snapping = Snapping::kOn;
+  v1::KnownValues known = {};
+  std::vector<int32_t> group_sizes = {};
+  int64_t local_rows = 0;
+  v1::Source expected_source = {};
+  std::vector<double> quantiles = {};  // [Q]: probabilities, each strictly between 0 and 1
+  std::vector<v1::Functional> functionals = {};  // [F]
+  enum class Covariances { kOmit, kInclude } covariances = Covariances::kOmit;
+  int64_t returned_paths = 0;  // the number of paths whose values are returned; at most B
 };
 
 struct LogDensityOptions {
@@ -324,6 +341,13 @@ class Client {
   absl::StatusOr<v1::SampleSummary> ValidateSample(const std::string& id, const DataFrame& rows,
                                                    const SampleOptions& options,
                                                    const CallOptions& call = {});
+
+  // Draws as Sample does, and returns statistics that the server computes of the paths, in the
+  // order of the U query rows that are not known. DataLoss if a statistic is missing. Unimplemented
+  // if the server is too old.
+  absl::StatusOr<v1::SummarizeResponse> Summarize(const std::string& id, const DataFrame& rows,
+                                                  const SummarizeOptions& options,
+                                                  const CallOptions& call = {});
 
   // Returns the joint log-densities of the vectors `values` [B, U], row-major, in the order of the
   // query rows of `rows` that are not known. InvalidArgument if the number of values is not a

@@ -9,23 +9,11 @@
 #include "client/cpp/groups.h"
 #include "client/cpp/known_values.h"
 #include "client/cpp/predict_pieces.h"
+#include "client/cpp/request_fields.h"
 #include "client/cpp/table_codec.h"
 
 namespace chorale::client {
 namespace {
-
-v1::Snapping ToProto(Snapping snapping) {
-  return snapping == Snapping::kOff ? v1::SNAPPING_OFF : v1::SNAPPING_UNSPECIFIED;
-}
-
-v1::BeyondBuffer ToProto(BeyondBuffer beyond) {
-  return beyond == BeyondBuffer::kWrap ? v1::BEYOND_BUFFER_WRAP : v1::BEYOND_BUFFER_UNSPECIFIED;
-}
-
-absl::Status CheckRows(const DataFrame& rows) {
-  if (rows.row_count() > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("rows: the table has no rows");
-}
 
 // InvalidArgument if the known rows of a request of Predict leave none of its local rows. Requires
 // valid known rows and groups.
@@ -38,13 +26,6 @@ absl::Status CheckLocalRows(const PredictOptions& options, int64_t row_count) {
   return absl::InvalidArgumentError(absl::StrCat(
       "local_rows: ", options.local_rows, ", must be more than the number of known values, ", known,
       ": increase local_rows, or use fewer known values"));
-}
-
-// DataLoss if a response has an unexpected number of values.
-absl::Status CheckSize(absl::string_view what, int64_t size, int64_t expected) {
-  if (size == expected) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("the server sent ", size, " ", what, " instead of ", expected));
 }
 
 template <class Values>
@@ -139,19 +120,8 @@ class WarningMerger {
 v1::SampleRequest ToProto(const std::string& id, const DataFrame& rows,
                           const SampleOptions& options) {
   v1::SampleRequest request;
-  request.set_context(absl::StrCat("contexts/", id));
-  *request.mutable_rows() = EncodeTable(rows, TableUse::kLookUp);
-  request.set_path_count(options.path_count);
-  if (options.seed.has_value()) request.set_seed(*options.seed);
-  request.set_order(options.order == RowOrder::kGiven ? v1::SampleRequest::ORDER_GIVEN
-                                                      : v1::SampleRequest::ORDER_RANDOM_PER_PATH);
+  SetPathFields(id, rows, options, &request);
   request.set_include_log_densities(options.step_densities == StepDensities::kInclude);
-  request.set_beyond_buffer(ToProto(options.beyond_buffer));
-  request.set_snapping(ToProto(options.snapping));
-  request.set_local_row_count(options.local_rows);
-  *request.mutable_expected_source() = options.expected_source;
-  if (options.known.ByteSizeLong() > 0) *request.mutable_known() = options.known;
-  request.mutable_group_sizes()->Add(options.group_sizes.begin(), options.group_sizes.end());
   return request;
 }
 
@@ -209,9 +179,7 @@ StreamEnd RunStream(v1::Chorale::Stub* stub, const v1::SampleRequest& request,
 absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFrame& rows,
                                             const PredictOptions& options,
                                             const CallOptions& call) {
-  RETURN_IF_ERROR(CheckRows(rows));
-  RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
-  RETURN_IF_ERROR(CheckGroups(options.group_sizes, options.known, rows.row_count()));
+  RETURN_IF_ERROR(CheckQueryRows(rows, options.known, options.group_sizes));
   RETURN_IF_ERROR(CheckLocalRows(options, rows.row_count()));
   Predictions predictions;
   WarningMerger warnings;
@@ -252,9 +220,7 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id, co
                                                        const SampleOptions& options,
                                                        BlockHandler on_block,
                                                        const CallOptions& call) {
-  RETURN_IF_ERROR(CheckRows(rows));
-  RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
-  RETURN_IF_ERROR(CheckGroups(options.group_sizes, options.known, rows.row_count()));
+  RETURN_IF_ERROR(CheckQueryRows(rows, options.known, options.group_sizes));
   const v1::SampleRequest request = ToProto(id, rows, options);
   RETURN_IF_ERROR(CheckMessageSize(request));
   v1::SampleSummary summary;
@@ -279,7 +245,7 @@ absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& r
     return absl::InvalidArgumentError(
         absl::StrCat("path_count: ", options.path_count, ", must be at least 1"));
   }
-  RETURN_IF_ERROR(CheckRows(rows));
+  RETURN_IF_ERROR(CheckQueryRows(rows, options.known, options.group_sizes));
   std::optional<SampleAssembly> assembly;
   const auto on_block = [&](const v1::SampleBlock& block) {
     // Created here, so that a rejected request allocates no memory.
@@ -307,9 +273,7 @@ absl::StatusOr<v1::SampleSummary> Client::ValidateSample(const std::string& id,
                                                          const DataFrame& rows,
                                                          const SampleOptions& options,
                                                          const CallOptions& call) {
-  RETURN_IF_ERROR(CheckRows(rows));
-  RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
-  RETURN_IF_ERROR(CheckGroups(options.group_sizes, options.known, rows.row_count()));
+  RETURN_IF_ERROR(CheckQueryRows(rows, options.known, options.group_sizes));
   v1::SampleRequest request = ToProto(id, rows, options);
   request.set_validate_only(true);
   RETURN_IF_ERROR(CheckMessageSize(request));
@@ -330,8 +294,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
                                                 absl::Span<const double> values,
                                                 const LogDensityOptions& options,
                                                 const CallOptions& call) {
-  RETURN_IF_ERROR(CheckRows(rows));
-  RETURN_IF_ERROR(CheckKnownRows(options.known, rows.row_count()));
+  RETURN_IF_ERROR(CheckQueryRows(rows, options.known, options.group_sizes));
   const int64_t width = rows.row_count() - options.known.rows_size();
   const auto size = static_cast<int64_t>(values.size());
   if (size == 0 || size % width != 0) {
@@ -340,7 +303,6 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
                      " rows", options.known.rows().empty() ? "" : " whose values are not known"));
   }
   const int64_t vectors = size / width;
-  RETURN_IF_ERROR(CheckGroups(options.group_sizes, options.known, rows.row_count()));
   const int64_t groups = CountGroups(options.group_sizes);
   const bool with_terms = options.terms == LogDensityOptions::Terms::kInclude;
   const bool with_cdfs = options.cdfs == LogDensityOptions::Cdfs::kInclude;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,6 +22,11 @@ namespace chorale::client {
 // plus the length of each categorical one's text.
 //   Predict: mean = score, sd = score / 2 + 1, quantile p = score + p
 //   Sample:  value = score + path / 1024 + seed, log-density = -(path + target / 1024)
+//   Summarize: for row t, mean = the mean over the paths of the values of Sample, error = mean /
+//   16,
+//     sd = mean / 4, quantile p = mean + p, error of the quantile = p, covariance of two rows = the
+//     sum of their means. Of a functional, the same with the mean number of its rows in the group,
+//     plus its threshold; or for each of its rows, the index of the row
 //   LogDensity: term = -|value - score|
 // With known values, all scores of a group are shifted by the sum of the known values in it, and
 // the density of the known values is minus this sum.
@@ -61,6 +67,8 @@ class FakeService final : public v1::Chorale::Service {
   // Make the service ignore known values or groups, as an older server does.
   void set_ignores_known_values(bool on) { ignores_known_values_ = on; }
   void set_ignores_groups(bool on) { ignores_groups_ = on; }
+  // Changes the next responses of Summarize before they are sent; may be empty.
+  void set_summary_fault(std::function<void(v1::SummarizeResponse*)> fault);
   // Sets how long every call takes, unless the client cancels it.
   void set_delay(absl::Duration delay) { delay_ms_ = absl::ToInt64Milliseconds(delay); }
 
@@ -80,6 +88,7 @@ class FakeService final : public v1::Chorale::Service {
   v1::AppendRowsRequest last_append() const;
   v1::ListContextsRequest last_list() const;
   v1::SampleRequest last_sample() const;
+  v1::SummarizeRequest last_summarize() const;
   v1::LogDensityRequest last_log_density() const;
   std::vector<v1::PredictRequest> predict_requests() const;
 
@@ -100,6 +109,8 @@ class FakeService final : public v1::Chorale::Service {
                        v1::PredictResponse*) override;
   grpc::Status Sample(grpc::ServerContext*, const v1::SampleRequest*,
                       grpc::ServerWriter<v1::SampleResponse>*) override;
+  grpc::Status Summarize(grpc::ServerContext*, const v1::SummarizeRequest*,
+                         v1::SummarizeResponse*) override;
   grpc::Status LogDensity(grpc::ServerContext*, const v1::LogDensityRequest*,
                           v1::LogDensityResponse*) override;
   grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
@@ -136,6 +147,7 @@ class FakeService final : public v1::Chorale::Service {
   std::atomic<int> call_count_{0};
   std::atomic<int> cancelled_count_{0};
   mutable Mutex mutex_;
+  std::function<void(v1::SummarizeResponse*)> summary_fault_ ABSL_GUARDED_BY(mutex_);
   std::deque<grpc::Status> failures_ ABSL_GUARDED_BY(mutex_);
   std::vector<absl::Time> call_times_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> context_metadata_ ABSL_GUARDED_BY(mutex_);
@@ -147,6 +159,7 @@ class FakeService final : public v1::Chorale::Service {
   v1::AppendRowsRequest last_append_ ABSL_GUARDED_BY(mutex_);
   v1::ListContextsRequest last_list_ ABSL_GUARDED_BY(mutex_);
   v1::SampleRequest last_sample_ ABSL_GUARDED_BY(mutex_);
+  v1::SummarizeRequest last_summarize_ ABSL_GUARDED_BY(mutex_);
   v1::LogDensityRequest last_log_density_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PredictRequest> predict_requests_ ABSL_GUARDED_BY(mutex_);
 };

@@ -15,8 +15,8 @@ namespace chorale::client {
 namespace {
 
 // Counts a column's missing cells and categories over all chunks, and infers the type of strings.
-void Summarize(const std::vector<v1::Table>& chunks, const std::string& name,
-               v1::ColumnSummary* summary) {
+void SummarizeColumn(const std::vector<v1::Table>& chunks, const std::string& name,
+                     v1::ColumnSummary* summary) {
   std::set<std::string> categories;
   int64_t missing = 0;
   TextCellCounter texts;
@@ -118,7 +118,7 @@ grpc::Status FakeService::RegisterContext(grpc::ServerContext* server_context,
       feature->set_type(column.has_numeric() ? v1::ColumnSummary::TYPE_NUMERIC
                                              : v1::ColumnSummary::TYPE_CATEGORICAL);
       feature->set_meaning(column.numeric().meaning());
-      Summarize(stored.chunks, column.name(), feature);
+      SummarizeColumn(stored.chunks, column.name(), feature);
       const bool sought = spec.seasons() != v1::ContextSpec::SEASONS_OFF;
       if (sought && column.name() == "month") feature->set_season_steps(12);
       if (column.name() == "month") {

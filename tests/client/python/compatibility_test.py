@@ -183,5 +183,7 @@ def test_a_newer_client_with_an_older_server(
         assert [model.name for model in client.models()] == [m.name for m in real.models()]
         with pytest.raises(chorale_client.UnimplementedError):
             context.append(PENGUINS.astype(dict.fromkeys(texts, "category"))[:1])
+        with pytest.raises(chorale_client.UnimplementedError, match="summarize: the server"):
+            context.summarize(HELD_OUT)
         with pytest.raises(chorale_client.NotFoundError):
             client.context("absent")

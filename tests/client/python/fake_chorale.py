@@ -16,6 +16,7 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 UNARY = [
+    "Summarize",
     "AppendRows",
     "GetContext",
     "ListContexts",

@@ -6,6 +6,7 @@ import pathlib
 import pickle
 import pkgutil
 from types import ModuleType
+from typing import get_args
 
 import chorale_client
 import chorale_client.sklearn
@@ -15,17 +16,24 @@ FOLDER = pathlib.Path(chorale_client.__file__).parent
 
 
 def public() -> list[tuple[ModuleType, str]]:
-    names = [name for name in chorale_client.__all__ if name != "aio"] + ["Server", "serve"]
+    modules = ("aio", "functionals")
+    names = [name for name in chorale_client.__all__ if name not in modules] + ["Server", "serve"]
     return [
         *((chorale_client, name) for name in names),
         *((chorale_client.aio, name) for name in ("Client", "Connecting", "Context", "connect")),
+        (chorale_client.functionals, "Functional"),
+        *((chorale_client.functionals, name) for name in get_args(chorale_client.functionals.Type)),
         (chorale_client.sklearn, "ChoraleRegressor"),
     ]
 
 
 def test_other_modules_are_private() -> None:
     names = {module.name for module in pkgutil.iter_modules([str(FOLDER)])}
-    assert {name for name in names if not name.startswith("_")} == {"aio", "sklearn"}
+    assert {name for name in names if not name.startswith("_")} == {
+        "aio",
+        "functionals",
+        "sklearn",
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import chorale_client
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from chorale_client import functionals
 from own_server import ROOT
 
 PENGUINS = pd.read_csv(ROOT / "datasets/penguins.csv")
@@ -170,6 +172,53 @@ def test_samples_and_streams_are_the_same_draws(penguins: chorale_client.Context
     other = penguins.sample(HELD_OUT, paths=40)
     assert not np.array_equal(other.values, samples.values)
     assert np.array_equal(penguins.sample(HELD_OUT, paths=40, seed=other.seed).values, other.values)
+
+
+@pytest.mark.parametrize("groupby", [None, "species"])
+def test_summaries_are_statistics_of_samples(
+    penguins: chorale_client.Context, groupby: str | None
+) -> None:
+    species = ["Gentoo", "Adelie"] * 3
+    rows = HELD_OUT.assign(species=species, body_mass_g=np.nan)
+    rows.loc[rows.index[:2], "body_mass_g"] = [5000.0, 4000.0]
+    options: dict[str, Any] = {"given": True, "groupby": groupby, "paths": 200, "seed": 5}
+    samples = penguins.sample(rows, **options)
+    over = functionals.count(above=4500.0)
+    summary = penguins.summarize(
+        rows,
+        functionals={"sum": "sum", "best": "argmax", "over": over},
+        quantiles=[0.1, 0.9],
+        covariance=True,
+        return_paths=3,
+        **options,
+    )
+    drawn = samples.values[:, 2:]
+    np.testing.assert_allclose(summary.means, drawn.mean(axis=0))
+    np.testing.assert_allclose(summary.mean_errors, drawn.std(axis=0, ddof=1) / 200**0.5)
+    np.testing.assert_allclose(summary.quantiles, samples.quantile([0.1, 0.9])[2:])
+    assert summary.samples is not None
+    np.testing.assert_array_equal(summary.samples.values, samples.values[:3])
+    groups = [np.full(6, True)]
+    if groupby is not None:
+        groups = [rows["species"].to_numpy() == name for name in summary.groups or ()]
+    covariance = samples.cov()
+    for other in groups[1:]:
+        covariance[np.ix_(groups[0], other)] = covariance[np.ix_(other, groups[0])] = 0.0
+    assert summary.covariance is not None
+    np.testing.assert_allclose(summary.covariance, covariance[2:, 2:])
+    sums = np.stack([samples.sum(own) for own in groups], axis=1)
+    counts = np.stack([(samples.values[:, own] > 4500).sum(axis=1) for own in groups], axis=1)
+    found = summary.functionals
+    np.testing.assert_allclose(np.atleast_1d(found["sum"].mean), sums.mean(axis=0))
+    np.testing.assert_allclose(np.atleast_1d(found["sum"].std), sums.std(axis=0, ddof=1))
+    np.testing.assert_allclose(np.atleast_1d(found["over"].mean), counts.mean(axis=0))
+    best = np.empty(6)
+    for own in groups:
+        best[own] = samples.select(own).argmax_probabilities()
+    np.testing.assert_allclose(found["best"].mean, best)
+    np.testing.assert_allclose(
+        np.asarray(summary.known_log_density), np.asarray(samples.known_log_density)
+    )
 
 
 def test_log_densities_of_samples_are_those_that_came_with_them(

@@ -24,7 +24,7 @@ The type of a series or an array determines how a column is read; otherwise its 
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from chorale_client import aio
+from chorale_client import aio, functionals
 from chorale_client._appends import Appended
 from chorale_client._channel import Tls
 from chorale_client._client import Client, Context, connect
@@ -55,6 +55,7 @@ from chorale_client._retry import Retry
 from chorale_client._samples import Samples
 from chorale_client._sampling import Block
 from chorale_client._server_info import ServerInfo, ServerLimits, TenantQuotas
+from chorale_client._summaries import FunctionalSummary, Summary
 
 if TYPE_CHECKING:
     from chorale_client._serving import Server as Server
@@ -77,6 +78,7 @@ __all__ = [
     "ExhaustedError",
     "FailedPreconditionError",
     "Feature",
+    "FunctionalSummary",
     "InternalError",
     "InvalidArgumentError",
     "LogDensities",
@@ -92,6 +94,7 @@ __all__ = [
     "ServerLimits",
     "Source",
     "SourceChangedError",
+    "Summary",
     "TenantQuotas",
     "Timings",
     "Tls",
@@ -100,6 +103,7 @@ __all__ = [
     "UnimplementedError",
     "aio",
     "connect",
+    "functionals",
 ]
 
 # These show the module from which users import them, not the module that defines them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy.typing as npt
@@ -18,8 +18,11 @@ from chorale_client._progress import Option
 from chorale_client._requests import LogDensityOptions, Order, PredictOptions, SampleOptions
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall
+from chorale_client._summaries import Summary
+from chorale_client._summarize import QUANTILES, SummaryOptions, summarize
 from chorale_client._tables import Data
 from chorale_client._wire import SampleMessage
+from chorale_client.functionals import Functional
 
 ClientT = TypeVar("ClientT", bound=BlockingConnection)
 
@@ -256,6 +259,64 @@ class BlockingInference(Description[ClientT]):
         call = SampleCall.about(self, rows, given, groupby, options, validate_only=True)
         with contextlib.closing(self._client._messages(call, timeout)) as messages:
             return call.estimate(list(messages))
+
+    def summarize(
+        self,
+        rows: Data,
+        *,
+        functionals: Mapping[str, Functional | str] | Sequence[str] = (),
+        quantiles: npt.ArrayLike = QUANTILES,
+        covariance: bool = False,
+        return_paths: int = 0,
+        given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
+        paths: int = 1000,
+        seed: int | None = None,
+        order: Order = "given",
+        wrap: bool = False,
+        snap: bool = True,
+        local_rows: int | None = None,
+        timeout: float | None = None,
+    ) -> Summary:
+        """Draws joint samples as `sample` does, and returns statistics that the server computes.
+
+        With the same seed, the statistics are those of the values of `sample`, which are not sent.
+
+        Args:
+            rows: A table, as for `sample`.
+            functionals: Functions of the values of a path, by name: `chorale_client.functionals`,
+                or names such as "sum". Or a list of such names.
+            quantiles: Probabilities between 0 and 1, at most 64, for rows and functionals.
+            covariance: Whether to return the covariances between rows.
+            return_paths: The number of paths whose values are returned: the first ones.
+            given: Known values, as for `sample`.
+            groupby: The groups of the rows, as for `sample`. Each functional is evaluated in each
+                group.
+            paths: The number of joint samples, of each group; at least 2.
+            seed: As for `sample`. None: the server chooses a seed, which is `Summary.seed`.
+            order: "given" or "random", as for `sample`.
+            wrap: Whether to allow more rows than the model was trained for.
+            snap: Whether to snap values to the possible values of the target.
+            local_rows: As for `sample`.
+            timeout: Seconds; None: the client's timeout.
+
+        Returns:
+            Summary: statistics of each row whose value is not known, and of the functionals, with
+            their standard errors.
+
+        Raises:
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
+            ChoraleError: Another error of `sample`.
+            UnimplementedError: The server is too old for this method.
+
+        Examples:
+            >>> summary = context.summarize(rows, paths=10_000, functionals=["sum", "argmax"])
+            >>> summary.functionals["sum"].quantiles
+        """
+        options = SampleOptions(paths, seed, order, False, wrap, snap, local_rows)
+        asked = SummaryOptions(quantiles, functionals, covariance, return_paths)
+        job = summarize(self, rows, given, groupby, options, asked)
+        return self._client._run(job, timeout)
 
     def log_density(
         self,

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from chorale_client._data_warnings import DataWarning, read_warnings, tell
 from chorale_client._encodable import check_encodable
-from chorale_client._errors import InternalError
+from chorale_client._errors import ChoraleError, InternalError
 from chorale_client._inputs import table_to_register
 from chorale_client._known_values import KnownValues
 from chorale_client._models_and_contexts import Estimate
@@ -48,6 +48,8 @@ class Call:
         idempotent: Whether the call may be retried.
         rows: The numbers of the request's rows in the user's table; None: it has all rows.
         known: The known values of query rows; None: the method has none.
+        convert: Returns an error about the arguments for an error of the server; None: the server's
+            error is raised.
     """
 
     method: str
@@ -56,6 +58,7 @@ class Call:
     idempotent: bool = True
     rows: Sequence[int] | None = None
     known: KnownValues | None = None
+    convert: Callable[[ChoraleError], ChoraleError] | None = None
 
     def message(self) -> Message | Iterator[Message]:
         """Returns the message, or the messages, for an attempt."""

@@ -140,4 +140,6 @@ class Connection:
                 failure = self._failure(error, attempts, call.known)
                 if call.rows is not None:
                     count_rows_by(failure, call.rows)
+                if call.convert is not None:
+                    failure = call.convert(failure)
             await self._sleep(attempts.delay_or_raise(failure, repeatable=call.idempotent))

@@ -90,11 +90,7 @@ class Predictions(Labelled):
         The names of repeated quantiles contain their positions: "q50[2]", "q50[3]".
         """
         columns = {"mean": self.means, "std": self.stds}
-        names = [quantile_name(probability) for probability in self.probabilities.tolist()]
-        for i, name in enumerate(names):
-            unique = name if names.count(name) == 1 else f"{name}[{i}]"
-            columns[unique] = self.quantiles[:, i]
-        return columns
+        return {**columns, **quantile_columns(self.quantiles, self.probabilities)}
 
     def to_frame(self) -> Any:
         """Returns a DataFrame of the library of the rows, or of the first installed library.
@@ -110,6 +106,18 @@ class Predictions(Labelled):
 
     def __repr__(self) -> str:
         return f"<Predictions of {self.target!r}: {len(self)} rows>"
+
+
+def quantile_columns(quantiles: Floats, probabilities: Floats) -> dict[str, Floats]:
+    """Returns the columns of quantiles [rows, probabilities] by name.
+
+    The names of repeated quantiles contain their positions: "q50[2]", "q50[3]".
+    """
+    names = [quantile_name(probability) for probability in probabilities.tolist()]
+    return {
+        name if names.count(name) == 1 else f"{name}[{i}]": quantiles[:, i]
+        for i, name in enumerate(names)
+    }
 
 
 def quantile_name(probability: float) -> str:

@@ -60,6 +60,39 @@ class Block:
     paths: npt.NDArray[np.int32] | None = None
 
 
+def path_fields(
+    context: str,
+    rows: Table,
+    known: KnownValues,
+    groups: Groups,
+    options: SampleOptions,
+    source: Source,
+) -> dict[str, Any]:
+    """Returns the fields that requests for joint paths over all rows of each group have."""
+    check_rows(rows)
+    if options.order not in ("given", "random"):
+        raise InvalidArgumentError(
+            f"order: {options.order!r}, must be 'given' or 'random'", fields=["order"]
+        )
+    path_count = whole_number("paths", options.paths, 1)
+    known.check_count("paths", path_count)
+    return {
+        "context": f"contexts/{context}",
+        "rows": encode_table(groups.arranged(cut_texts(rows))),
+        "path_count": path_count,
+        "seed": seed_number(options.seed),
+        "order": pb.SampleRequest.ORDER_GIVEN
+        if options.order == "given"
+        else pb.SampleRequest.ORDER_RANDOM_PER_PATH,
+        "beyond_buffer": beyond_buffer(options.wrap),
+        "snapping": snapping(options.snap),
+        "local_row_count": local_row_count(options.local_rows),
+        "expected_source": source.message(),
+        "known": known.grouped(groups).message(),
+        "group_sizes": groups.message(),
+    }
+
+
 def sample_request(
     context: str,
     rows: Table,
@@ -69,30 +102,8 @@ def sample_request(
     source: Source,
 ) -> pb.SampleRequest:
     """Returns a request for joint paths over all rows of each group."""
-    paths, seed, order, log_densities, wrap, snap, local_rows = options
-    check_rows(rows)
-    if order not in ("given", "random"):
-        raise InvalidArgumentError(
-            f"order: {order!r}, must be 'given' or 'random'", fields=["order"]
-        )
-    path_count = whole_number("paths", paths, 1)
-    known.check_count("paths", path_count)
-    request = pb.SampleRequest(
-        context=f"contexts/{context}",
-        rows=encode_table(groups.arranged(cut_texts(rows))),
-        path_count=path_count,
-        seed=seed_number(seed),
-        order=pb.SampleRequest.ORDER_GIVEN
-        if order == "given"
-        else pb.SampleRequest.ORDER_RANDOM_PER_PATH,
-        include_log_densities=log_densities,
-        beyond_buffer=beyond_buffer(wrap),
-        snapping=snapping(snap),
-        local_row_count=local_row_count(local_rows),
-        expected_source=source.message(),
-        known=known.grouped(groups).message(),
-        group_sizes=groups.message(),
-    )
+    fields = path_fields(context, rows, known, groups, options, source)
+    request = pb.SampleRequest(**fields, include_log_densities=options.log_densities)
     check_size(request.ByteSize())
     return request
 

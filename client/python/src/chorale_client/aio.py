@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -44,7 +44,10 @@ from chorale_client._retry import Retry
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall
 from chorale_client._server_info import ServerInfo
+from chorale_client._summaries import Summary
+from chorale_client._summarize import QUANTILES, SummaryOptions, summarize
 from chorale_client._tables import Data, Types
+from chorale_client.functionals import Functional
 
 
 @like(_client.connect)
@@ -294,6 +297,31 @@ class Context(Description[Client]):
         call = SampleCall.about(self, rows, given, groupby, options, validate_only=True)
         async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
             return call.estimate([message async for message in messages])
+
+    @like(_client.Context.summarize)
+    async def summarize(
+        self,
+        rows: Data,
+        *,
+        functionals: Mapping[str, Functional | str] | Sequence[str] = (),
+        quantiles: npt.ArrayLike = QUANTILES,
+        covariance: bool = False,
+        return_paths: int = 0,
+        given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
+        paths: int = 1000,
+        seed: int | None = None,
+        order: Order = "given",
+        wrap: bool = False,
+        snap: bool = True,
+        local_rows: int | None = None,
+        timeout: float | None = None,
+    ) -> Summary:
+        """Returns statistics of joint samples; see `chorale_client.Context.summarize`."""
+        options = SampleOptions(paths, seed, order, False, wrap, snap, local_rows)
+        asked = SummaryOptions(quantiles, functionals, covariance, return_paths)
+        job = summarize(self, rows, given, groupby, options, asked)
+        return await self._client._run(job, timeout)
 
     @like(_client.Context.log_density)
     async def log_density(
