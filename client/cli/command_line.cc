@@ -153,6 +153,15 @@ void AddNoSnapFlag(CLI::App* command, bool* no_snap) {
       "of the model's continuous distribution");
 }
 
+void AddSamplingOption(CLI::App* command, std::string* sampling) {
+  command
+      ->add_option("--sampling", *sampling,
+                   "Random numbers of the paths: independent, or spread evenly over the paths as a "
+                   "scrambled Sobol sequence, so that means over paths vary less")
+      ->check(CLI::IsMember({"independent", "sobol"}))
+      ->capture_default_str();
+}
+
 CLI::Option* AddSeedOption(CLI::App* command, std::optional<uint64_t>* seed,
                            const std::string& description) {
   return command->add_option("--seed", *seed, description)

@@ -81,6 +81,8 @@ void AddLocalRowsOption(CLI::App* command, int64_t* local_rows);
 
 // Adds --no-snap, for commands that write draws or quantiles.
 void AddNoSnapFlag(CLI::App* command, bool* no_snap);
+// Adds --sampling, "independent" or "sobol".
+void AddSamplingOption(CLI::App* command, std::string* sampling);
 
 // The file, the context, and the file's rows with the context's columns.
 struct Rows {

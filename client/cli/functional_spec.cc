@@ -20,7 +20,7 @@ struct FunctionalName {
   v1::Functional::Type type;
 };
 
-constexpr std::array<FunctionalName, 13> kNames = {{
+constexpr std::array<FunctionalName, 14> kNames = {{
     {"sum", v1::Functional::TYPE_SUM},
     {"mean", v1::Functional::TYPE_MEAN},
     {"max", v1::Functional::TYPE_MAX},
@@ -34,6 +34,7 @@ constexpr std::array<FunctionalName, 13> kNames = {{
     {"argmax", v1::Functional::TYPE_ARGMAX},
     {"argmin", v1::Functional::TYPE_ARGMIN},
     {"rank", v1::Functional::TYPE_RANK},
+    {"sum_beyond", v1::Functional::TYPE_SUM_BEYOND},
 }};
 
 // Used by one thread.
@@ -56,8 +57,9 @@ class FunctionalParser {
     }
     functional_.set_type(name->type);
     for (size_t i = 1; i < parts.size(); ++i) RETURN_IF_ERROR(ParseOption(parts[i]));
-    const bool needs_threshold =
-        name->type >= v1::Functional::TYPE_ANY && name->type <= v1::Functional::TYPE_LONGEST_RUN;
+    const bool needs_threshold = (name->type >= v1::Functional::TYPE_ANY &&
+                                  name->type <= v1::Functional::TYPE_LONGEST_RUN) ||
+                                 name->type == v1::Functional::TYPE_SUM_BEYOND;
     if (needs_threshold && !has_threshold_) return Invalid("requires above=T or below=T");
     if (!needs_threshold && has_threshold_) return Invalid("does not have a threshold");
     return functional_;
@@ -94,7 +96,10 @@ class FunctionalParser {
     }
     if (name == "rows" && functional_.rows().empty()) return ParseRows(value);
     if (name == "weights" && functional_.weights().empty()) {
-      if (functional_.type() != v1::Functional::TYPE_SUM) return Invalid("does not have weights");
+      if (functional_.type() != v1::Functional::TYPE_SUM &&
+          functional_.type() != v1::Functional::TYPE_SUM_BEYOND) {
+        return Invalid("does not have weights");
+      }
       for (const absl::string_view weight : absl::StrSplit(value, ',')) {
         ASSIGN_OR_RETURN(const double number, ParseNumber(weight));
         functional_.add_weights(number);
@@ -134,6 +139,9 @@ absl::StatusOr<v1::Functional> ParseFunctional(const std::string& spec, int64_t 
   return FunctionalParser(spec, row_count).Parse();
 }
 
-bool HasNumberOfEachRow(v1::Functional::Type type) { return type >= v1::Functional::TYPE_ARGMAX; }
+bool HasNumberOfEachRow(v1::Functional::Type type) {
+  return type == v1::Functional::TYPE_ARGMAX || type == v1::Functional::TYPE_ARGMIN ||
+         type == v1::Functional::TYPE_RANK;
+}
 
 }  // namespace chorale::client

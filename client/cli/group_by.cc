@@ -45,6 +45,9 @@ void AddGroupByOption(CLI::App* command, RowsOptions* options, const std::string
       ->add_option(
           "--group-by", options->group_by,
           absl::StrCat("Rows with equal cells in this column of ROWS are a group. ", effect))
+      ->check([](const std::string& name) {
+        return std::string(name.empty() ? "the name of the column is empty" : "");
+      })
       ->type_name("COLUMN");
 }
 

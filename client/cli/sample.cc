@@ -22,6 +22,7 @@ struct SampleArguments {
   int64_t paths = 100;
   std::optional<uint64_t> seed;
   std::string order = "given";
+  std::string sampling = "independent";
   bool log_density = false;
   bool given = false;
   bool wrap = false;
@@ -36,6 +37,7 @@ SampleOptions ToOptions(const SampleArguments& arguments) {
   options.path_count = arguments.paths;
   options.seed = arguments.seed;
   if (arguments.order == "random") options.order = RowOrder::kRandomPerPath;
+  if (arguments.sampling == "sobol") options.sampling = Sampling::kSobol;
   if (arguments.log_density) options.step_densities = StepDensities::kInclude;
   if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
   if (arguments.no_snap) options.snapping = Snapping::kOff;
@@ -173,6 +175,7 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
           "Order in which a path draws the rows: that of ROWS, or a random order for each path")
       ->check(CLI::IsMember({"given", "random"}))
       ->capture_default_str();
+  AddSamplingOption(command, &arguments->sampling);
   command->add_flag(
       "--log-density", arguments->log_density,
       "Also write the natural log-density of each value, conditional on the earlier values of its "

@@ -24,6 +24,8 @@ struct SummarizeArguments {
   int64_t paths = 1000;
   std::optional<uint64_t> seed;
   std::string order = "given";
+  std::string sampling = "independent";
+  std::string estimator = "conditional";
   std::vector<double> quantiles = {0.05, 0.25, 0.5, 0.75, 0.95};
   std::vector<std::string> functionals;
   bool given = false;
@@ -37,6 +39,8 @@ SummarizeOptions ToOptions(const SummarizeArguments& arguments) {
   options.path_count = arguments.paths;
   options.seed = arguments.seed;
   if (arguments.order == "random") options.order = RowOrder::kRandomPerPath;
+  if (arguments.sampling == "sobol") options.sampling = Sampling::kSobol;
+  if (arguments.estimator == "values") options.estimator = Estimator::kValues;
   if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
   if (arguments.no_snap) options.snapping = Snapping::kOff;
   options.local_rows = arguments.local_rows;
@@ -224,12 +228,21 @@ void AddSummarizeCommand(CLI::App* app, Environment* environment) {
           "Order in which a path draws the rows: that of ROWS, or a random order for each path")
       ->check(CLI::IsMember({"given", "random"}))
       ->capture_default_str();
+  AddSamplingOption(command, &arguments->sampling);
+  command
+      ->add_option("--estimator", arguments->estimator,
+                   "Estimate the statistics of rows, and the means of sums over rows, from the "
+                   "distributions of which the values are drawn, which has much smaller errors "
+                   "('conditional'; not for snapped values), or all statistics from the values")
+      ->check(CLI::IsMember({"conditional", "values"}))
+      ->capture_default_str();
   AddQuantilesOption(command, &arguments->quantiles)->default_str("0.05,0.25,0.5,0.75,0.95");
   command
       ->add_option("--functional", arguments->functionals,
                    "Also write statistics of a function of the values of a path: sum, mean, max, "
                    "min, argmax, argmin, rank; or, with a threshold T, any, all, count, excess, "
-                   "improvement, longest_run, followed by ':above=T' or ':below=T'. ':rows=0-6,9' "
+                   "improvement, longest_run, sum_beyond, followed by ':above=T' or ':below=T'. "
+                   "':rows=0-6,9' "
                    "selects rows, and ':weights=W,...' sets the weights of a sum")
       ->allow_extra_args(false)
       ->type_name("SPEC");
@@ -245,7 +258,7 @@ void AddSummarizeCommand(CLI::App* app, Environment* environment) {
   AddLocalRowsOption(command, &arguments->local_rows);
   command->footer(
       "Writes a line for each row, numbered from 0, with the name of the target as its quantity:\n"
-      "the mean, the standard error of the mean over the paths, the standard deviation and the\n"
+      "the mean, the standard error of the mean, the standard deviation and the\n"
       "quantiles, in the target's units. With --given, rows with known values have no line.\n"
       "Lines of functionals follow: a line for each, or for each group; argmax, argmin and rank\n"
       "have a line for each row, without quantiles.\n\n"

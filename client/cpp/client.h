@@ -128,6 +128,12 @@ enum class BeyondBuffer { kRefuse, kWrap };
 // values (v1::Snapping).
 enum class Snapping { kOn, kOff };
 
+// The random numbers of paths (v1::SampleRequest.Sampling).
+enum class Sampling { kIndependent, kSobol };
+
+// What statistics of paths are estimated from (v1::SummarizeRequest.Estimator).
+enum class Estimator { kConditional, kValues };
+
 // `local_rows` in the options of calls about query rows: the number of rows of the context
 // that the call uses, those nearest to its rows (v1::PredictRequest.local_row_count); 0: all.
 
@@ -182,7 +188,8 @@ struct SampleOptions {
   StepDensities step_densities = StepDensities::kOmit;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   Snapping snapping = Snapping::kOn;  // of the values, not of their densities
-  v1::KnownValues known = {};         // for all paths, or for each path
+  Sampling sampling = Sampling::kIndependent;
+  v1::KnownValues known = {};  // for all paths, or for each path
   std::vector<int32_t> group_sizes = {};
   int64_t local_rows = 0;
   v1::Source expected_source = {};
@@ -201,10 +208,12 @@ struct SummarizeOptions {
   RowOrder order = RowOrder::kGiven;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   Snapping snapping = Snapping::kOn;
+  Sampling sampling = Sampling::kIndependent;
   v1::KnownValues known = {};
   std::vector<int32_t> group_sizes = {};
   int64_t local_rows = 0;
   v1::Source expected_source = {};
+  Estimator estimator = Estimator::kConditional;
   std::vector<double> quantiles = {};  // [Q]: probabilities, each strictly between 0 and 1
   std::vector<v1::Functional> functionals = {};  // [F]
   enum class Covariances { kOmit, kInclude } covariances = Covariances::kOmit;

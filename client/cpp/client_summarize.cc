@@ -18,6 +18,9 @@ v1::SummarizeRequest ToProto(const std::string& id, const DataFrame& rows,
   SetPathFields(id, rows, options, &request);
   request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
   request.mutable_functionals()->Add(options.functionals.begin(), options.functionals.end());
+  if (options.estimator == Estimator::kValues) {
+    request.set_estimator(v1::SummarizeRequest::ESTIMATOR_VALUES);
+  }
   request.set_include_covariances(options.covariances == SummarizeOptions::Covariances::kInclude);
   request.set_returned_path_count(options.returned_paths);
   return request;

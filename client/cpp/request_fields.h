@@ -38,6 +38,9 @@ void SetPathFields(const std::string& id, const DataFrame& rows, const Options& 
                                                        : v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   request->set_beyond_buffer(ToProto(options.beyond_buffer));
   request->set_snapping(ToProto(options.snapping));
+  if (options.sampling == Sampling::kSobol) {
+    request->set_sampling(v1::SampleRequest::SAMPLING_SOBOL);
+  }
   request->set_local_row_count(options.local_rows);
   *request->mutable_expected_source() = options.expected_source;
   if (options.known.ByteSizeLong() > 0) *request->mutable_known() = options.known;

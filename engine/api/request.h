@@ -70,6 +70,18 @@ enum class BeyondBuffer {
   kWrap,  // position i uses offset i mod K, as the reference implementation does
 };
 
+// The random numbers of the steps of paths (kernels/ops/step_draw.h).
+enum class Sampling {
+  kIndependent,
+  kSobol,  // in each step, those of the paths of a replicate are spread evenly
+};
+
+// What the statistics of paths are estimated from.
+enum class Estimator {
+  kConditional,  // from the mixtures of which the values are drawn, where possible
+  kValues,       // from the values alone
+};
+
 // Whether draws and quantiles are snapped to the possible values of a target with repeated values
 // (engine/data/target_support.h).
 enum class Snapping { kOn, kOff };
@@ -122,6 +134,7 @@ struct SampleRequest : RequestBase {
   int64_t paths = 0;  // B
   RowOrder order = RowOrder::kGiven;
   std::optional<uint64_t> seed;  // none: the engine chooses one
+  Sampling sampling = Sampling::kIndependent;
   Snapping snapping = Snapping::kOn;
   bool want_log_densities = false;
   // The request is validated and not run: the observer receives no block, and a summary with an
@@ -146,12 +159,13 @@ enum class FunctionalType {
   kArgmax,
   kArgmin,
   kRank,
+  kSumBeyond,  // a single number
 };
 
 struct Functional {
   FunctionalType type = FunctionalType::kSum;
   std::vector<int32_t> rows;    // [n], distinct query rows; empty: all
-  std::vector<double> weights;  // [n], of kSum; empty: each is 1
+  std::vector<double> weights;  // [n], of kSum and kSumBeyond; empty: each is 1
   double threshold = 0;
   bool below = false;
 };
@@ -159,6 +173,7 @@ struct Functional {
 struct SummarizeRequest : SampleRequest {
   std::vector<double> quantiles;  // each in (0, 1)
   std::vector<Functional> functionals;
+  Estimator estimator = Estimator::kConditional;
   bool want_covariances = false;
   int64_t returned_paths = 0;
 };
@@ -245,14 +260,16 @@ struct FunctionalSummary {
   std::vector<double> stds;             // [G] or [n]
   std::vector<double> quantiles;        // [G, Q], or empty
   std::vector<double> quantile_errors;  // [G, Q], or empty
+  bool conditional = false;             // whether the means are estimated from mixtures
 };
 
 struct SummarizeResult : SampleSummary {
-  std::vector<double> means;                   // [U]
-  std::vector<double> mean_errors;             // [U]
-  std::vector<double> stds;                    // [U]
-  std::vector<double> quantiles;               // [U, Q]
-  std::vector<double> quantile_errors;         // [U, Q]
+  std::vector<double> means;            // [U]
+  std::vector<double> mean_errors;      // [U]
+  std::vector<double> stds;             // [U]
+  std::vector<double> quantiles;        // [U, Q]
+  std::vector<double> quantile_errors;  // [U, Q]
+  bool conditional = false;  // whether the statistics of rows are estimated from mixtures
   std::vector<FunctionalSummary> functionals;  // [F]
   std::vector<double> covariances;             // of each group [U_g, U_g], if requested
   std::vector<double> paths;                   // [returned_paths, U]

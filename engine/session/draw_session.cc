@@ -33,10 +33,10 @@ void DrawSession::StartTile(DrawSlot* slot, PoolRange buffer) {
                     ? paths_->RandomOrders(random_key_, first_path, paths)
                     : paths_->GivenOrder(first_path, paths);
   DecodeSpec spec;
-  spec.tile = {resident(), rows(), paths, slot->order};
+  spec.tile = {resident(), rows(), paths, slot->order, TakesMixtures()};
   spec.buffer = buffer;
   spec.seed = random_key_;
-  spec.path_numbers = paths_->Numbers(first_path, paths);
+  spec.path_numbers = paths_->Numbers(first_path, paths, request_->sampling);
   spec.forced_values = ForcedValues(*slot);
   slot->work = environment().backend->NewDecode(std::move(spec));
 }
@@ -63,6 +63,7 @@ void DrawSession::CollectTiles(absl::Time now) {
         NoteFirstStep(now);
         environment().metrics->TimeToFirstStep(now - arrival());
       }
+      if (TakesMixtures()) TakeMixtures(slot);
       TakeBlock(NextBlock(&slot));
     }
     if (!slot.work->done()) continue;
@@ -108,10 +109,7 @@ SampleBlock DrawSession::NextBlock(DrawSlot* slot) {
       if (request_->want_log_densities) {
         block.log_densities[out] = log_densities[position * paths + path] - log_scale;
       }
-      if (names_rows) {
-        block.query_rows[out] = slot->order.empty() ? static_cast<int32_t>(position)
-                                                    : slot->order[path * positions + position];
-      }
+      if (names_rows) block.query_rows[out] = RowOf(*slot, path, position);
     }
   }
   slot->taken += block.steps;

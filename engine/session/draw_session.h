@@ -33,6 +33,11 @@ class DrawSession : public TiledSession<DrawSlot> {
 
   // Takes the values of a tile that were drawn in the last tick.
   virtual void TakeBlock(SampleBlock block) = 0;
+  // Whether TakeMixtures is called. Does not change between Start and the end.
+  virtual bool TakesMixtures() const { return false; }
+  // Takes the mixtures of the next block of a tile: those of its positions from slot.taken to the
+  // steps that are done.
+  virtual void TakeMixtures(const DrawSlot& slot) {}
   // Called when all blocks were taken.
   virtual void EndDraws() = 0;
 
@@ -43,6 +48,14 @@ class DrawSession : public TiledSession<DrawSlot> {
 
   // REQUIRES: SetContext was called.
   const QueryGroups& groups() const { return *groups_; }
+  // REQUIRES: SetContext was called.
+  GroupPath PathOf(const DrawSlot& slot, int64_t p) const {
+    return paths_->At(slot.tile.first_path + p);
+  }
+  static int32_t RowOf(const DrawSlot& slot, int64_t p, int64_t position) {
+    return slot.order.empty() ? static_cast<int32_t>(position)
+                              : slot.order[p * slot.tile.positions + position];
+  }
   int64_t drawn_values() const { return drawn_values_; }
   // Returns the log-densities of the known values; complete when all blocks were taken.
   std::vector<double> TakeKnownLogDensities() { return std::move(known_log_densities_); }

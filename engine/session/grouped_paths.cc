@@ -69,9 +69,9 @@ std::vector<int32_t> GroupedPaths::RandomOrders(uint64_t seed, int64_t first, in
   return orders;
 }
 
-std::vector<uint64_t> GroupedPaths::Numbers(int64_t first, int64_t count) const {
+std::vector<uint64_t> GroupedPaths::Numbers(int64_t first, int64_t count, Sampling sampling) const {
   std::vector<uint64_t> numbers(count);
-  for (int64_t p = 0; p < count; ++p) numbers[p] = PathNumber(At(first + p));
+  for (int64_t p = 0; p < count; ++p) numbers[p] = PathNumber(At(first + p), sampling);
   return numbers;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "engine/session/query_groups.h"
 #include "engine/session/tile_plan.h"
+#include "kernels/ops/step_draw.h"
 
 namespace chorale {
 
@@ -18,9 +19,11 @@ struct GroupPath {
 };
 
 // Returns the number by which a path draws its random numbers (DecodeSpec::path_numbers). It does
-// not depend on the number of groups or paths, and for the first group it is the path.
-inline uint64_t PathNumber(const GroupPath& path) {
-  return (static_cast<uint64_t>(path.group) << 32) | static_cast<uint64_t>(path.path);
+// not depend on the number of groups or paths, and for the first group it is the path, with a flag
+// for Sobol points.
+inline uint64_t PathNumber(const GroupPath& path, Sampling sampling = Sampling::kIndependent) {
+  const uint64_t flag = sampling == Sampling::kSobol ? kernels::kSobolFlag : 0;
+  return flag | (static_cast<uint64_t>(path.group) << 32) | static_cast<uint64_t>(path.path);
 }
 
 // The paths of a tile have equal numbers of positions and of known values. So the sequence begins
@@ -45,7 +48,7 @@ class GroupedPaths {
   // (kernels::DrawOrder).
   std::vector<int32_t> RandomOrders(uint64_t seed, int64_t first, int64_t count) const;
   // DecodeSpec::path_numbers, [count].
-  std::vector<uint64_t> Numbers(int64_t first, int64_t count) const;
+  std::vector<uint64_t> Numbers(int64_t first, int64_t count, Sampling sampling) const;
 
  private:
   // Groups that are equal in their numbers of positions and known values.

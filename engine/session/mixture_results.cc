@@ -8,14 +8,6 @@
 #include "kernels/ops/mixture_head.h"
 
 namespace chorale {
-namespace {
-
-kernels::MixtureView ViewOf(const MixtureSpan& mixture) {
-  return {mixture.mean.data(), mixture.std.data(), mixture.log_weight.data(),
-          static_cast<int64_t>(mixture.mean.size())};
-}
-
-}  // namespace
 
 Mixtures MakeMixtures(int64_t rows, int64_t components) {
   const size_t size = static_cast<size_t>(rows * components);

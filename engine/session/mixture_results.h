@@ -13,6 +13,11 @@
 
 namespace chorale {
 
+inline kernels::MixtureView ViewOf(const MixtureSpan& mixture) {
+  return {mixture.mean.data(), mixture.std.data(), mixture.log_weight.data(),
+          static_cast<int64_t>(mixture.mean.size())};
+}
+
 // Returns zeroed arrays for `rows` mixtures.
 Mixtures MakeMixtures(int64_t rows, int64_t components);
 

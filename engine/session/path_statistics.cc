@@ -5,8 +5,14 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/ops/step_draw.h"
+
 namespace chorale {
 namespace {
+
+double MeanOf(absl::Span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
 
 double QuantileOf(const std::vector<double>& ascending, double q) {
   const double position = q * static_cast<double>(ascending.size() - 1);
@@ -52,17 +58,21 @@ void RankValues(absl::Span<const double> values, absl::Span<double> out) {
   }
 }
 
+double SumOf(absl::Span<const double> values, absl::Span<const double> weights) {
+  return weights.empty() ? std::accumulate(values.begin(), values.end(), 0.0)
+                         : std::inner_product(values.begin(), values.end(), weights.begin(), 0.0);
+}
+
 double EvaluateScalar(const Functional& functional, absl::Span<const double> values,
                       absl::Span<const double> weights) {
   const auto beyond = [&](double value) { return Excess(functional, value) > 0; };
   switch (functional.type) {
     case FunctionalType::kSum:
-      return weights.empty()
-                 ? std::accumulate(values.begin(), values.end(), 0.0)
-                 : std::inner_product(values.begin(), values.end(), weights.begin(), 0.0);
+      return SumOf(values, weights);
+    case FunctionalType::kSumBeyond:
+      return beyond(SumOf(values, weights)) ? 1 : 0;
     case FunctionalType::kMean:
-      return std::accumulate(values.begin(), values.end(), 0.0) /
-             static_cast<double>(values.size());
+      return MeanOf(values);
     case FunctionalType::kMax:
       return *std::max_element(values.begin(), values.end());
     case FunctionalType::kMin:
@@ -93,28 +103,91 @@ double EvaluateScalar(const Functional& functional, absl::Span<const double> val
   return 0;
 }
 
-}  // namespace
-
-PathStatistics StatisticsOf(std::vector<double> values, absl::Span<const double> quantiles) {
-  const auto paths = static_cast<double>(values.size());
-  PathStatistics statistics;
-  statistics.mean = std::accumulate(values.begin(), values.end(), 0.0) / paths;
+// Squares are those of multiples of the largest deviation, which neither overflow nor underflow.
+double StdOf(absl::Span<const double> values) {
+  const double mean = MeanOf(values);
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value - mean));
+  if (largest == 0) return 0;
   double squares = 0;
   for (const double value : values) {
-    squares += (value - statistics.mean) * (value - statistics.mean);
+    const double deviation = (value - mean) / largest;
+    squares += deviation * deviation;
   }
-  statistics.std = std::sqrt(squares / (paths - 1));
-  statistics.mean_error = statistics.std / std::sqrt(paths);
+  return largest * std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+double ErrorOfIndependentMean(absl::Span<const double> values) {
+  return StdOf(values) / std::sqrt(static_cast<double>(values.size()));
+}
+
+std::vector<std::vector<double>> DivideIntoReplicates(absl::Span<const double> values,
+                                                      int64_t replicates) {
+  std::vector<std::vector<double>> divided(replicates);
+  if (replicates == 0) return divided;
+  for (size_t path = 0; path < values.size(); ++path) {
+    divided[path % replicates].push_back(values[path]);
+  }
+  return divided;
+}
+
+// `ascending` are the values in ascending order.
+double ErrorOfQuantile(const std::vector<double>& ascending, double q) {
+  const double s = std::sqrt(q * (1 - q) / static_cast<double>(ascending.size()));
+  const double low = QuantileOf(ascending, std::max(q - s, 0.0));
+  const double high = QuantileOf(ascending, std::min(q + s, 1.0));
+  return (high - low) / 2;
+}
+
+}  // namespace
+
+PathDependence DependenceOf(const SampleRequest& request) {
+  return {request.sampling == Sampling::kSobol ? kernels::kSobolReplicates : 0};
+}
+
+double ErrorOfMean(absl::Span<const double> values, const PathDependence& dependence) {
+  if (dependence.replicates == 0) return ErrorOfIndependentMean(values);
+  std::vector<double> means;
+  for (const std::vector<double>& own : DivideIntoReplicates(values, dependence.replicates)) {
+    means.push_back(MeanOf(own));
+  }
+  return ErrorOfIndependentMean(means);
+}
+
+PathStatistics StatisticsOf(std::vector<double> values, absl::Span<const double> quantiles,
+                            const PathDependence& dependence) {
+  PathStatistics statistics;
+  statistics.mean = MeanOf(values);
+  statistics.std = StdOf(values);
+  statistics.mean_error = ErrorOfMean(values, dependence);
   if (quantiles.empty()) return statistics;
+  std::vector<std::vector<double>> replicates =
+      DivideIntoReplicates(values, dependence.replicates);  // none if paths are independent
+  for (std::vector<double>& replicate : replicates) std::sort(replicate.begin(), replicate.end());
   std::sort(values.begin(), values.end());
   for (const double q : quantiles) {
-    const double s = std::sqrt(q * (1 - q) / paths);
-    const double low = QuantileOf(values, std::max(q - s, 0.0));
-    const double high = QuantileOf(values, std::min(q + s, 1.0));
     statistics.quantiles.push_back(QuantileOf(values, q));
-    statistics.quantile_errors.push_back((high - low) / 2);
+    if (replicates.empty()) {
+      statistics.quantile_errors.push_back(ErrorOfQuantile(values, q));
+      continue;
+    }
+    std::vector<double> own;
+    own.reserve(replicates.size());
+    for (const std::vector<double>& replicate : replicates) own.push_back(QuantileOf(replicate, q));
+    statistics.quantile_errors.push_back(ErrorOfIndependentMean(own));
   }
   return statistics;
+}
+
+double ErrorOfSettledEvent(int64_t paths) {
+  const double probability = 1 / static_cast<double>(paths + 2);
+  return std::sqrt(probability * (1 - probability) / static_cast<double>(paths));
+}
+
+bool IsEvent(FunctionalType type) {
+  return type == FunctionalType::kAny || type == FunctionalType::kAll ||
+         type == FunctionalType::kSumBeyond || type == FunctionalType::kArgmax ||
+         type == FunctionalType::kArgmin;
 }
 
 bool IsOfEachRow(FunctionalType type) {

@@ -1,6 +1,7 @@
 #include "engine/session/path_summary.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -11,6 +12,8 @@ namespace {
 
 // The values that a part reads, unless a single row, group or row of a matrix needs more.
 constexpr int64_t kPartValues = 1 << 16;
+// The components of mixtures that a part reads for quantiles, each a few times.
+constexpr int64_t kPartComponents = 1 << 15;
 // The products that a part computes for covariances.
 constexpr int64_t kPartProducts = 1 << 21;
 
@@ -34,8 +37,12 @@ void Divide(int64_t count, int64_t most, const Size& size_of, const Add& add) {
 
 }  // namespace
 
-PathSummary::PathSummary(std::shared_ptr<const SummarizeRequest> request)
-    : request_(std::move(request)), groups_(*request_) {
+PathSummary::PathSummary(std::shared_ptr<const SummarizeRequest> request,
+                         std::shared_ptr<const ConditionalEstimates> estimates)
+    : request_(std::move(request)),
+      estimates_(std::move(estimates)),
+      dependence_(DependenceOf(*request_)),
+      groups_(*request_) {
   const int64_t query_rows = request_->query_rows.rows();
   values_.resize(query_rows * paths());
   std::vector<bool> known(query_rows);
@@ -55,10 +62,18 @@ PathSummary::PathSummary(std::shared_ptr<const SummarizeRequest> request)
   }
   result_.quantiles.resize(groups_.unknown() * quantiles);
   result_.quantile_errors.resize(groups_.unknown() * quantiles);
+  AddStage();
   AddRowParts();
   for (size_t f = 0; f < request_->functionals.size(); ++f) AddFunctionalParts(f);
-  if (request_->want_covariances) AddCovarianceParts();
-  parts_.emplace_back([this] { CopyPaths(); });
+  AddPart([this] { CopyPaths(); });
+  if (request_->want_covariances) {
+    AddStage();  // uses the means and standard deviations of rows
+    AddCovarianceParts();
+  }
+  if (estimates_ != nullptr) {
+    AddStage();  // replaces results of the stages before it
+    AddConditionalParts();
+  }
 }
 
 void PathSummary::Take(const SampleBlock& block) {
@@ -75,16 +90,11 @@ void PathSummary::Take(const SampleBlock& block) {
   }
 }
 
-bool PathSummary::ComputeNextPart() {
-  parts_[next_part_++]();
-  return next_part_ < parts_.size();
-}
-
 void PathSummary::AddRowParts() {
   Divide(
       groups_.unknown(), kPartValues, [this](int64_t) { return paths(); },
       [this](int64_t first, int64_t end) {
-        parts_.emplace_back([this, first, end] {
+        AddPart([this, first, end] {
           for (int64_t unknown = first; unknown < end; ++unknown) SummarizeRow(unknown);
         });
       });
@@ -93,7 +103,7 @@ void PathSummary::AddRowParts() {
 void PathSummary::SummarizeRow(int64_t unknown) {
   const double* values = ValuesOf(unknown_rows_[unknown]);
   const PathStatistics statistics =
-      StatisticsOf(std::vector<double>(values, values + paths()), request_->quantiles);
+      StatisticsOf(std::vector<double>(values, values + paths()), request_->quantiles, dependence_);
   result_.means[unknown] = statistics.mean;
   result_.mean_errors[unknown] = statistics.mean_error;
   result_.stds[unknown] = statistics.std;
@@ -141,7 +151,7 @@ void PathSummary::AddFunctionalParts(size_t functional) {
   Divide(
       groups_.count(), kPartValues, [&](int64_t g) { return row_count(g) * paths(); },
       [this, functional](int64_t first, int64_t end) {
-        parts_.emplace_back([this, functional, first, end] {
+        AddPart([this, functional, first, end] {
           for (int64_t g = first; g < end; ++g) SummarizeFunctional(functional, g);
         });
       });
@@ -164,10 +174,14 @@ void PathSummary::SummarizeFunctional(size_t functional, int64_t group) {
   FunctionalSummary& summary = result_.functionals[functional];
   for (size_t i = 0; i < numbers; ++i) {
     const int64_t at = of_each_row ? of_group.indexes[i] : group;
-    const PathStatistics statistics = StatisticsOf(
-        std::move(of_paths[i]), of_each_row ? absl::Span<const double>() : request_->quantiles);
+    const PathStatistics statistics =
+        StatisticsOf(std::move(of_paths[i]),
+                     of_each_row ? absl::Span<const double>() : request_->quantiles, dependence_);
+    const bool settled = IsEvent(spec.type) && (statistics.mean == 0 || statistics.mean == 1);
+    const bool certain = IsOfEachRow(spec.type) && rows == 1;  // the only row is the largest
     summary.means[at] = statistics.mean;
-    summary.mean_errors[at] = statistics.mean_error;
+    summary.mean_errors[at] =
+        settled && !certain ? ErrorOfSettledEvent(paths()) : statistics.mean_error;
     summary.stds[at] = statistics.std;
     const int64_t first = at * static_cast<int64_t>(statistics.quantiles.size());
     std::copy(statistics.quantiles.begin(), statistics.quantiles.end(),
@@ -184,7 +198,7 @@ void PathSummary::AddCovarianceParts() {
     Divide(
         unknown, kPartProducts, [&](int64_t row) { return (row + 1) * paths(); },
         [this, g, offset](int64_t first, int64_t end) {
-          parts_.emplace_back([this, g, offset, first, end] {
+          AddPart([this, g, offset, first, end] {
             for (int64_t row = first; row < end; ++row) ComputeCovariances(g, row, offset);
           });
         });
@@ -198,16 +212,52 @@ void PathSummary::ComputeCovariances(int64_t group, int64_t row, int64_t offset)
   const absl::Span<const int32_t> rows = groups_.rows(group).subspan(groups_.known(group));
   const auto unknown = static_cast<int64_t>(rows.size());
   const auto mean = [this](int32_t r) { return result_.means[groups_.UnknownIndex(r)]; };
+  const auto std = [this](int32_t r) { return result_.stds[groups_.UnknownIndex(r)]; };
   const double* a = ValuesOf(rows[row]);
   for (int64_t other = 0; other <= row; ++other) {
     const double* b = ValuesOf(rows[other]);
+    // Of multiples of the standard deviations, which neither overflow nor underflow.
+    const double scale_a = 1 / std::max(std(rows[row]), std::numeric_limits<double>::min());
+    const double scale_b = 1 / std::max(std(rows[other]), std::numeric_limits<double>::min());
     double sum = 0;
     for (int64_t path = 0; path < paths(); ++path) {
-      sum += (a[path] - mean(rows[row])) * (b[path] - mean(rows[other]));
+      sum += ((a[path] - mean(rows[row])) * scale_a) * ((b[path] - mean(rows[other])) * scale_b);
     }
-    const double covariance = sum / static_cast<double>(paths() - 1);
+    const double covariance =
+        sum / static_cast<double>(paths() - 1) * std(rows[row]) * std(rows[other]);
     result_.covariances[offset + row * unknown + other] = covariance;
     result_.covariances[offset + other * unknown + row] = covariance;
+  }
+}
+
+void PathSummary::AddConditionalParts() {
+  result_.conditional = true;
+  Divide(
+      groups_.unknown(), kPartValues, [this](int64_t) { return paths(); },
+      [this](int64_t first, int64_t end) {
+        AddPart([this, first, end] {
+          for (int64_t row = first; row < end; ++row) estimates_->EstimateRow(row, &result_);
+        });
+      });
+  const auto quantiles = static_cast<int64_t>(request_->quantiles.size());
+  Divide(
+      groups_.unknown() * quantiles, kPartComponents,
+      [this](int64_t) { return estimates_->quantile_cost(); },
+      [this](int64_t first, int64_t end) {
+        AddPart([this, first, end] { estimates_->EstimateQuantiles(first, end, &result_); });
+      });
+  for (size_t f = 0; f < request_->functionals.size(); ++f) {
+    if (!estimates_->Has(static_cast<int64_t>(f))) continue;
+    result_.functionals[f].conditional = true;
+    Divide(
+        groups_.count(), kPartValues, [this](int64_t) { return paths(); },
+        [this, f](int64_t first, int64_t end) {
+          AddPart([this, f, first, end] {
+            for (int64_t group = first; group < end; ++group) {
+              estimates_->EstimateFunctional(static_cast<int64_t>(f), group, &result_);
+            }
+          });
+        });
   }
 }
 

@@ -5,28 +5,36 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/api/request.h"
+#include "engine/session/conditional_estimates.h"
+#include "engine/session/path_statistics.h"
 #include "engine/session/query_groups.h"
 
 namespace chorale {
 
-// Takes the values of all paths, [B, T] in all, and then computes the result in parts of at most a
-// few milliseconds, so that others can use the thread between them.
+// Takes the values of all paths, [B, T] in all, and then computes the result in stages. A stage has
+// parts of at most a few milliseconds, so that others can use the threads between them.
 //
-// Not thread-safe. The calls may come from different threads, one after the other.
+// Thread contract: several threads may compute parts of a stage at the same time. All other calls
+// come one after the other.
 class PathSummary {
  public:
+  // `estimates` has taken the mixtures of all values by the first part; null: there is none.
   // REQUIRES: the request is valid, and has its seed.
-  explicit PathSummary(std::shared_ptr<const SummarizeRequest> request);
+  PathSummary(std::shared_ptr<const SummarizeRequest> request,
+              std::shared_ptr<const ConditionalEstimates> estimates);
 
   void Take(const SampleBlock& block);
 
-  // Computes the next part. Returns false if that was the last one. REQUIRES: all values were
-  // taken, and no earlier call returned false.
-  bool ComputeNextPart();
-  // REQUIRES: ComputeNextPart returned false.
+  int64_t stages() const { return static_cast<int64_t>(stages_.size()); }
+  int64_t parts(int64_t stage) const { return static_cast<int64_t>(stages_[stage].size()); }
+  // Computes a part of a stage. REQUIRES: all values were taken, and the parts of all earlier
+  // stages were computed.
+  void Compute(int64_t stage, int64_t part) { stages_[stage][part](); }
+  // REQUIRES: all parts were computed.
   SummarizeResult TakeResult() { return std::move(result_); }
 
  private:
@@ -37,12 +45,15 @@ class PathSummary {
     std::vector<double> weights;   // of these rows, or empty
   };
 
+  void AddStage() { stages_.emplace_back(); }
+  void AddPart(std::function<void()> part) { stages_.back().push_back(std::move(part)); }
   int64_t paths() const { return request_->paths; }  // B
   const double* ValuesOf(int32_t row) const { return values_.data() + row * paths(); }
 
   void AddRowParts();
   void AddFunctionalParts(size_t functional);
   void AddCovarianceParts();
+  void AddConditionalParts();
   void SummarizeRow(int64_t unknown);
   void SummarizeFunctional(size_t functional, int64_t group);
   void ComputeCovariances(int64_t group, int64_t row, int64_t offset);
@@ -50,12 +61,13 @@ class PathSummary {
   std::vector<RowsOfGroup> DivideRows(const Functional& functional) const;
 
   const std::shared_ptr<const SummarizeRequest> request_;
+  const std::shared_ptr<const ConditionalEstimates> estimates_;
+  const PathDependence dependence_;
   const QueryGroups groups_;
   std::vector<int32_t> unknown_rows_;                     // [U], ascending
   std::vector<double> values_;                            // [T, B]
   std::vector<std::vector<RowsOfGroup>> of_functionals_;  // [F, G]
-  std::vector<std::function<void()>> parts_;
-  size_t next_part_ = 0;
+  std::vector<std::vector<std::function<void()>>> stages_;
   SummarizeResult result_;
 };
 

@@ -23,7 +23,7 @@ absl::Status AtMost(absl::string_view field, absl::string_view what, int64_t a, 
   const bool fits = a == 0 || b == 0 || c == 0 || (a <= limit / b && a * b <= limit / c);
   return LimitUnless(fits, field,
                      absl::StrCat("requests ", a, " x ", b, c == 1 ? "" : absl::StrCat(" x ", c),
-                                  " ", what, "; the limit is ", limit));
+                                  " ", what, "; the limit is ", limit, ": request less per call"));
 }
 
 absl::Status ValidateQuantiles(const std::vector<double>& quantiles, const Limits& limits) {
@@ -66,7 +66,8 @@ absl::Status ValidateResponse(absl::Span<const ResponsePart> parts, const Limits
   }
   return LimitUnless(field.empty(), field,
                      absl::StrCat("makes a response of ", needed, " bytes; the limit is ",
-                                  limits.max_response_bytes, ": request fewer rows per call"));
+                                  limits.max_response_bytes,
+                                  ": request fewer rows, or less of each row, per call"));
 }
 
 }  // namespace chorale

@@ -36,6 +36,13 @@ absl::Status ValidateLocalRows(const RequestBase& request, const Limits& limits)
     return InvalidField("local_row_count", absl::StrCat("is ", rows, "; must be 0, or at least ",
                                                         query_rows, " (the number of query rows)"));
   }
+  if (rows != 0 && request.group_sizes.size() > 1) {
+    return InvalidField("local_row_count",
+                        absl::StrCat("is ", rows,
+                                     "; must be 0 with several groups, because the "
+                                     "rows would be chosen for all groups together: make a call "
+                                     "for each group"));
+  }
   return LimitUnless(rows <= limits.max_context_rows, "local_row_count",
                      absl::StrCat("is ", rows, "; the limit is ", limits.max_context_rows));
 }

@@ -11,11 +11,17 @@
 #include "engine/session/query_groups.h"
 #include "engine/session/request_checks.h"
 #include "engine/session/request_validation.h"
+#include "kernels/ops/step_draw.h"
 
 namespace chorale {
 namespace {
 
 constexpr int64_t kMaxFunctionals = 64;
+// Magnitudes with which sums over all rows do not overflow. Values of a target are below 1e269.
+constexpr double kMaxWeight = 1e30;
+constexpr double kMaxThreshold = 1e300;
+// Two of each replicate, from whose differences the errors are estimated.
+constexpr int64_t kMinSobolPaths = int64_t{2} * kernels::kSobolReplicates;
 // B * T, which are kept in host memory until the end: 8 MiB.
 constexpr int64_t kMaxValues = 1 << 20;
 
@@ -35,17 +41,18 @@ absl::Status ValidateGroups(absl::string_view field, const std::vector<int32_t>&
 absl::Status ValidateWeights(absl::string_view field, const Functional& functional, int64_t rows) {
   const auto weights = static_cast<int64_t>(functional.weights.size());
   if (weights == 0) return absl::OkStatus();
-  if (functional.type != FunctionalType::kSum) {
-    return InvalidField(field, "is only allowed with TYPE_SUM");
+  if (functional.type != FunctionalType::kSum && functional.type != FunctionalType::kSumBeyond) {
+    return InvalidField(field, "is only allowed with TYPE_SUM and TYPE_SUM_BEYOND");
   }
   if (weights != rows) {
     return InvalidField(field, absl::StrCat("has ", weights, " entries; must have ", rows,
                                             " (the number of rows of the functional)"));
   }
   for (int64_t i = 0; i < weights; ++i) {
-    if (!std::isfinite(functional.weights[i])) {
+    if (!(std::abs(functional.weights[i]) <= kMaxWeight)) {
       return InvalidField(absl::StrCat(field, "[", i, "]"),
-                          absl::StrCat("is ", functional.weights[i], "; must be finite"));
+                          absl::StrCat("is ", functional.weights[i], "; must be between -",
+                                       kMaxWeight, " and ", kMaxWeight));
     }
   }
   return absl::OkStatus();
@@ -59,9 +66,10 @@ absl::Status ValidateFunctional(const std::string& field, const Functional& func
   const int64_t rows =
       functional.rows.empty() ? query_rows : static_cast<int64_t>(functional.rows.size());
   RETURN_IF_ERROR(ValidateWeights(absl::StrCat(field, ".weights"), functional, rows));
-  if (!std::isfinite(functional.threshold)) {
+  if (!(std::abs(functional.threshold) <= kMaxThreshold)) {
     return InvalidField(absl::StrCat(field, ".threshold"),
-                        absl::StrCat("is ", functional.threshold, "; must be finite"));
+                        absl::StrCat("is ", functional.threshold, "; must be between -",
+                                     kMaxThreshold, " and ", kMaxThreshold));
   }
   return absl::OkStatus();
 }
@@ -103,6 +111,10 @@ absl::Status ValidateRequest(const SummarizeRequest& request, const ModelConfig&
   RETURN_IF_ERROR(
       ValidateRequest(static_cast<const SampleRequest&>(request), config, limits, backend));
   RETURN_IF_ERROR(InRange("path_count", request.paths, 2, limits.max_paths));
+  if (request.sampling == Sampling::kSobol && request.paths < kMinSobolPaths) {
+    return InvalidField("path_count", absl::StrCat("is ", request.paths, "; must be at least ",
+                                                   kMinSobolPaths, " with SAMPLING_SOBOL"));
+  }
   RETURN_IF_ERROR(
       AtMost("path_count", "values", request.paths, request.query_rows.rows(), 1, kMaxValues));
   RETURN_IF_ERROR(ValidateQuantiles(request.quantiles, limits));

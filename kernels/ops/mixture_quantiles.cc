@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/ops/normal_quantile.h"
+
 namespace chorale::kernels {
 namespace {
 
@@ -14,44 +16,48 @@ constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
 // below 1e-12 of it.
 constexpr double kLastStep = 1e-4;
 
-double TailOfNormal(double z) { return 0.5 * std::erfc(z * kSqrtHalf); }
-
-// z with TailOfNormal(z) = mass for 0 < mass <= 1/2, by bisection.
-double UpperNormalQuantile(double mass) {
-  double low = 0;
-  double high = 39;  // the tail underflows beyond it
-  for (int i = 0; i < 60; ++i) {
-    const double middle = 0.5 * (low + high);
-    (TailOfNormal(middle) > mass ? low : high) = middle;
+std::vector<MixtureQuantiles::Normal> NormalsOf(const MixtureView& mixture) {
+  std::vector<MixtureQuantiles::Normal> normals;
+  normals.reserve(mixture.components);
+  for (int64_t j = 0; j < mixture.components; ++j) {
+    normals.push_back({mixture.mean[j], mixture.std[j], std::exp(mixture.log_weight[j])});
   }
-  return high;
+  return normals;
 }
 
 }  // namespace
 
 QuantileTarget::QuantileTarget(double probability)
-    : lower(probability <= 0.5), mass(lower ? probability : 1.0 - probability) {
-  normal = (lower ? -1 : 1) * UpperNormalQuantile(mass);
-}
+    : lower(probability <= 0.5),
+      mass(lower ? probability : 1.0 - probability),
+      normal(NormalQuantile(probability)) {}
 
 MixtureQuantiles::MixtureQuantiles(const MixtureView& mixture)
-    : mean_(MixtureMean(mixture)),
-      std_(MixtureStd(mixture)),
-      smallest_std_(std::numeric_limits<double>::infinity()) {
+    : MixtureQuantiles(NormalsOf(mixture)) {}
+
+MixtureQuantiles::MixtureQuantiles(const std::vector<Normal>& normals)
+    : smallest_std_(std::numeric_limits<double>::infinity()) {
   double total = 0;
-  for (int64_t j = 0; j < mixture.components; ++j) total += std::exp(mixture.log_weight[j]);
-  components_.reserve(mixture.components);
-  for (int64_t j = 0; j < mixture.components; ++j) {
-    const double weight = std::exp(mixture.log_weight[j]) / total;
-    if (weight == 0) continue;
-    const double std = mixture.std[j];
-    components_.push_back({.mean = mixture.mean[j],
-                           .std = std,
-                           .inverse_std = 1 / std,
-                           .half_weight = weight / 2,
-                           .peak = weight / std * kInverseSqrtTwoPi});
-    smallest_std_ = std::min(smallest_std_, std);
+  for (const Normal& normal : normals) {
+    total += normal.weight;
+    mean_ += normal.weight * normal.mean;
   }
+  mean_ /= total;
+  double variance = 0;
+  components_.reserve(normals.size());
+  for (const Normal& normal : normals) {
+    const double weight = normal.weight / total;
+    if (weight == 0) continue;
+    const double shift = normal.mean - mean_;
+    variance += weight * (normal.std * normal.std + shift * shift);
+    components_.push_back({.mean = normal.mean,
+                           .std = normal.std,
+                           .inverse_std = 1 / normal.std,
+                           .half_weight = weight / 2,
+                           .peak = weight / normal.std * kInverseSqrtTwoPi});
+    smallest_std_ = std::min(smallest_std_, normal.std);
+  }
+  std_ = std::sqrt(variance);
 }
 
 MixtureQuantiles::Local MixtureQuantiles::LocalAt(double y, bool lower) const {
@@ -70,7 +76,7 @@ MixtureQuantiles::Local MixtureQuantiles::LocalAt(double y, bool lower) const {
 // Halley's method inside a bracket that shrinks at every step. A step that leaves the bracket is
 // replaced by bisection, and so is one of three steps if they barely shrink it, for plateaus
 // between narrow components.
-double MixtureQuantiles::At(const QuantileTarget& target) const {
+double MixtureQuantiles::At(const QuantileTarget& target, double start) const {
   // The quantile lies between the smallest and the largest of the components' own quantiles.
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
@@ -80,7 +86,7 @@ double MixtureQuantiles::At(const QuantileTarget& target) const {
     low = std::min(low, own - slack);
     high = std::max(high, own + slack);
   }
-  double y = std::clamp(mean_ + target.normal * std_, low, high);
+  double y = std::clamp(start, low, high);
   double width = high - low;
   for (int i = 0; i < 300 && low < high; ++i) {
     const Local local = LocalAt(y, target.lower);

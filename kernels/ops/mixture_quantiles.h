@@ -22,11 +22,22 @@ struct QuantileTarget {
 // alone. Thread-compatible.
 class MixtureQuantiles {
  public:
+  // A component, with its weight, of weights that need not sum to 1.
+  struct Normal {
+    double mean = 0;
+    double std = 0;
+    double weight = 0;
+  };
+
   // Keeps no reference to the mixture. REQUIRES: it has components.
   explicit MixtureQuantiles(const MixtureView& mixture);
+  // REQUIRES: a weight is positive.
+  explicit MixtureQuantiles(const std::vector<Normal>& normals);
 
   // Returns the y with MixtureCdf(y) = probability, to 1e-9 of the mixture's scale.
-  double At(const QuantileTarget& target) const;
+  double At(const QuantileTarget& target) const { return At(target, mean_ + target.normal * std_); }
+  // The same, faster if `start` is near.
+  double At(const QuantileTarget& target, double start) const;
 
  private:
   struct Component {

@@ -74,11 +74,36 @@ absl::StatusOr<RowOrder> DecodeOrder(v1::SampleRequest::Order value) {
   }
 }
 
+absl::StatusOr<Sampling> DecodeSampling(v1::SampleRequest::Sampling value) {
+  switch (value) {
+    case v1::SampleRequest::SAMPLING_UNSPECIFIED:
+    case v1::SampleRequest::SAMPLING_INDEPENDENT:
+      return Sampling::kIndependent;
+    case v1::SampleRequest::SAMPLING_SOBOL:
+      return Sampling::kSobol;
+    default:
+      return UnknownEnum("sampling", value);
+  }
+}
+
+absl::StatusOr<Estimator> DecodeEstimator(v1::SummarizeRequest::Estimator value) {
+  switch (value) {
+    case v1::SummarizeRequest::ESTIMATOR_UNSPECIFIED:
+    case v1::SummarizeRequest::ESTIMATOR_CONDITIONAL:
+      return Estimator::kConditional;
+    case v1::SummarizeRequest::ESTIMATOR_VALUES:
+      return Estimator::kValues;
+    default:
+      return UnknownEnum("estimator", value);
+  }
+}
+
 // The fields that Sample and Summarize have.
 template <typename Message>
 absl::Status DecodePaths(const Message& message, const Limits& limits, SampleRequest* request) {
   RETURN_IF_ERROR(DecodeBase(message, limits, request));
   ASSIGN_OR_RETURN(request->order, DecodeOrder(message.order()));
+  ASSIGN_OR_RETURN(request->sampling, DecodeSampling(message.sampling()));
   ASSIGN_OR_RETURN(request->snapping, DecodeSnapping(message.snapping()));
   request->paths = message.path_count();
   if (message.has_seed()) request->seed = message.seed();
@@ -114,6 +139,8 @@ absl::StatusOr<FunctionalType> DecodeFunctionalType(size_t index, v1::Functional
       return FunctionalType::kArgmin;
     case v1::Functional::TYPE_RANK:
       return FunctionalType::kRank;
+    case v1::Functional::TYPE_SUM_BEYOND:
+      return FunctionalType::kSumBeyond;
     default:
       break;
   }
@@ -156,6 +183,7 @@ absl::StatusOr<SummarizeRequest> DecodeSummarize(const v1::SummarizeRequest& mes
     decoded.threshold = functional.threshold();
     decoded.below = functional.below();
   }
+  ASSIGN_OR_RETURN(request.estimator, DecodeEstimator(message.estimator()));
   request.want_covariances = message.include_covariances();
   request.returned_paths = message.returned_path_count();
   return request;

@@ -217,6 +217,7 @@ void EncodeSummarize(const SummarizeResult& result, v1::SummarizeResponse* messa
   Copy(result.stds, message->mutable_stds());
   Copy(result.quantiles, message->mutable_quantiles());
   Copy(result.quantile_errors, message->mutable_quantile_errors());
+  message->set_conditional(result.conditional);
   for (const FunctionalSummary& functional : result.functionals) {
     v1::FunctionalSummary* encoded = message->add_functionals();
     Copy(functional.means, encoded->mutable_means());
@@ -224,6 +225,7 @@ void EncodeSummarize(const SummarizeResult& result, v1::SummarizeResponse* messa
     Copy(functional.stds, encoded->mutable_stds());
     Copy(functional.quantiles, encoded->mutable_quantiles());
     Copy(functional.quantile_errors, encoded->mutable_quantile_errors());
+    encoded->set_conditional(functional.conditional);
   }
   Copy(result.covariances, message->mutable_covariances());
   Copy(result.paths, message->mutable_paths());

@@ -65,6 +65,7 @@ TEST_F(SummariesTest, StatisticsAreThoseOfTheSamples) {
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
 
   v1::SummarizeRequest request = SummaryOf(sample);
+  request.set_estimator(v1::SummarizeRequest::ESTIMATOR_VALUES);
   for (const double q : {0.05, 0.5, 0.95}) request.add_quantiles(q);
   request.add_functionals()->set_type(v1::Functional::TYPE_SUM);
   grpc::ClientContext context;
@@ -91,6 +92,45 @@ TEST_F(SummariesTest, StatisticsAreThoseOfTheSamples) {
   EXPECT_EQ(response.source().context_digest(), samples.summary.source().context_digest());
   // Samples are 192 kB of values.
   EXPECT_LT(response.ByteSizeLong(), 3'000u);
+}
+
+// The estimates from mixtures are near the statistics of many values, and their errors are smaller.
+TEST_F(SummariesTest, ConditionalEstimatesHaveSmallErrors) {
+  Rows rows = RandomRows(6, 2, 5);
+  rows.y.clear();
+  v1::SummarizeRequest request = SummaryOf(MakeSample("c", rows, 4'000, 3));
+  request.set_snapping(v1::SNAPPING_OFF);
+  request.add_quantiles(0.9);
+  request.add_functionals()->set_type(v1::Functional::TYPE_SUM);
+  const auto summarize = [&] {
+    grpc::ClientContext context;
+    v1::SummarizeResponse response;
+    const grpc::Status status = client_->stub().Summarize(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  };
+  request.set_estimator(v1::SummarizeRequest::ESTIMATOR_VALUES);
+  const v1::SummarizeResponse values = summarize();
+  EXPECT_FALSE(values.conditional());
+  request.clear_estimator();
+  request.set_path_count(400);
+  const double scale = std::sqrt(10.0);  // of the errors of statistics of 400 values
+  for (const auto sampling :
+       {v1::SampleRequest::SAMPLING_UNSPECIFIED, v1::SampleRequest::SAMPLING_SOBOL}) {
+    request.set_sampling(sampling);
+    const v1::SummarizeResponse response = summarize();
+    EXPECT_TRUE(response.conditional());
+    ASSERT_EQ(response.means_size(), 6);
+    for (int row = 0; row < 6; ++row) {
+      EXPECT_LT(response.mean_errors(row), scale * values.mean_errors(row));
+      EXPECT_LT(response.quantile_errors(row), scale * values.quantile_errors(row));
+      EXPECT_NEAR(response.means(row), values.means(row), 6 * scale * values.mean_errors(row));
+      EXPECT_NEAR(response.quantiles(row), values.quantiles(row),
+                  6 * scale * values.quantile_errors(row));
+    }
+    EXPECT_TRUE(response.functionals(0).conditional());
+    EXPECT_LT(response.functionals(0).mean_errors(0), scale * values.functionals(0).mean_errors(0));
+  }
 }
 
 TEST_F(SummariesTest, ErrorsNameTheField) {

@@ -29,6 +29,7 @@ class EngineSummarizeTest : public EngineCallsFixture {
     SummarizeRequest request;
     static_cast<SampleRequest&>(request) = sample;
     request.quantiles = {0.1, 0.5};
+    request.estimator = Estimator::kValues;
     return request;
   }
   absl::StatusOr<SummarizeResult> TrySummarize(const SummarizeRequest& request) {
@@ -204,11 +205,60 @@ TEST_F(EngineSummarizeTest, ManyPathsAreReducedInParts) {
   const std::vector<double> values = Draw(sample);
   for (int64_t row = 0; row < 16; ++row) {
     ExpectStatistics(result, row, Column(values, 16, row));
-    EXPECT_NEAR(result.covariances[row * 17], result.stds[row] * result.stds[row], 1e-6);
+    EXPECT_NEAR(result.covariances[row * 17] / (result.stds[row] * result.stds[row]), 1, 1e-9);
   }
   EXPECT_NEAR(result.functionals[0].means[0],
               std::accumulate(result.means.begin(), result.means.end(), 0.0), 1e-6);
   EXPECT_GE(metrics_.summaries, 5);
+}
+
+// The fake backend's mixtures do not depend on earlier values.
+TEST_F(EngineSummarizeTest, ConditionalEstimatesHaveTheMomentsOfTheMixtures) {
+  const SampleRequest sample = SampleOf("c", 31, 5);
+  SummarizeRequest request = SummaryOf(sample);
+  request.estimator = Estimator::kConditional;
+  request.functionals = {{.type = FunctionalType::kSum}, {.type = FunctionalType::kMax}};
+  const SummarizeResult result = Summarize(request);
+  PredictRequest predict;
+  static_cast<RequestBase&>(predict) = request;
+  predict.quantiles = request.quantiles;
+  const PredictResult expected = Predict(predict);
+  EXPECT_TRUE(result.conditional);
+  double sum = 0;
+  for (int64_t row = 0; row < 5; ++row) {
+    EXPECT_NEAR(result.means.at(row), expected.mean[row], 1e-6);
+    sum += expected.mean[row];
+  }
+  EXPECT_NEAR(result.functionals[0].means.at(0), sum, 1e-6);
+  EXPECT_TRUE(result.functionals[0].conditional);
+  EXPECT_FALSE(result.functionals[1].conditional);
+}
+
+TEST_F(EngineSummarizeTest, SnappedValuesHaveNoConditionalEstimates) {
+  Dataset counts = MakeDataset(40);
+  for (size_t i = 0; i < counts.y.size(); ++i) counts.y[i] = static_cast<double>(i % 4);
+  ASSERT_TRUE(engine_->Register(kTenant, "counts", "", std::move(counts)).ok());
+  SummarizeRequest request = SummaryOf(SampleOf("counts", 31, 5));
+  request.estimator = Estimator::kConditional;
+  const SummarizeResult result = Summarize(request);
+  EXPECT_FALSE(result.conditional);
+  request.snapping = Snapping::kOff;
+  EXPECT_TRUE(Summarize(request).conditional);
+}
+
+TEST_F(EngineSummarizeTest, EventsThatNeverOccurHaveAnError) {
+  SummarizeRequest request = SummaryOf(SampleOf("c", 98, 3));
+  request.functionals = {{.type = FunctionalType::kAny, .threshold = 1e9},
+                         {.type = FunctionalType::kSumBeyond, .threshold = 1e9, .below = true},
+                         {.type = FunctionalType::kArgmax, .rows = {1}},
+                         {.type = FunctionalType::kCount, .threshold = 1e9}};
+  const SummarizeResult result = Summarize(request);
+  EXPECT_THAT(result.functionals[0].means, ElementsAre(0));
+  EXPECT_THAT(result.functionals[0].mean_errors, ElementsAre(ErrorOfSettledEvent(98)));
+  EXPECT_THAT(result.functionals[1].means, ElementsAre(1));
+  EXPECT_THAT(result.functionals[1].mean_errors, ElementsAre(ErrorOfSettledEvent(98)));
+  EXPECT_THAT(result.functionals[2].mean_errors, ElementsAre(0));  // the only row
+  EXPECT_THAT(result.functionals[3].mean_errors, ElementsAre(0));
 }
 
 TEST_F(EngineSummarizeTest, AnEstimateDrawsNothing) {
@@ -219,6 +269,11 @@ TEST_F(EngineSummarizeTest, AnEstimateDrawsNothing) {
   EXPECT_TRUE(result.means.empty());
   request.returned_paths = 7;
   EXPECT_EQ(ErrorField(TrySummarize(request).status()), "returned_path_count");
+  request.returned_paths = 0;
+  request.paths = 15;
+  EXPECT_TRUE(TrySummarize(request).ok());
+  request.sampling = Sampling::kSobol;
+  EXPECT_EQ(ErrorField(TrySummarize(request).status()), "path_count");
 }
 
 }  // namespace

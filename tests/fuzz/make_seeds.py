@@ -177,6 +177,7 @@ MESSAGES = (
         f'rows {{ {TABLE} }}']),
     ('SummarizeRequest', 'summarize', [
         f'context: "contexts/a" {ROWS} path_count: 8 seed: 7 quantiles: 0.5 group_sizes: 3 '
+        'sampling: SAMPLING_SOBOL estimator: ESTIMATOR_VALUES '
         'include_covariances: true returned_path_count: 2 functionals { type: TYPE_SUM rows: 2 '
         'weights: 0.5 } functionals { type: TYPE_RANK } functionals { type: TYPE_COUNT '
         'threshold: 1.5 below: true }']),

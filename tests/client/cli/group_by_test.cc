@@ -111,6 +111,8 @@ TEST_F(GroupByTest, LogDensitiesGivenKnownValues) {
 }
 
 TEST_F(GroupByTest, FilesWithoutGroupsAreRejected) {
+  ExpectFailure({"predict", "houses", Path("plain.csv"), "--group-by", ""}, 2,
+                "--group-by: the name of the column is empty");
   ExpectFailure({"predict", "houses", Path("plain.csv"), "--group-by=shop"}, 2,
                 "plain.csv: --group-by: no column 'shop'; the columns are: zip, size, store");
   Write("gap.csv", "zip,size,store\na1,1,y\na2,2,NA\n");

@@ -52,11 +52,14 @@ TEST_F(SummarizeTest, WritesALineForEachRow) {
 }
 
 TEST_F(SummarizeTest, SendsTheOptions) {
-  Good(Command("plain.csv", {"--order=random", "--wrap", "--no-snap", "--local-rows=2"}));
+  Good(Command("plain.csv", {"--order=random", "--wrap", "--no-snap", "--local-rows=2",
+                             "--sampling=sobol", "--estimator=values"}));
   const v1::SummarizeRequest sent = server_.service().last_summarize();
   EXPECT_EQ(sent.order(), v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   EXPECT_EQ(sent.beyond_buffer(), v1::BEYOND_BUFFER_WRAP);
   EXPECT_EQ(sent.snapping(), v1::SNAPPING_OFF);
+  EXPECT_EQ(sent.sampling(), v1::SampleRequest::SAMPLING_SOBOL);
+  EXPECT_EQ(sent.estimator(), v1::SummarizeRequest::ESTIMATOR_VALUES);
   EXPECT_EQ(sent.local_row_count(), 2);
 }
 
@@ -89,15 +92,19 @@ TEST_F(SummarizeTest, FunctionalsFollowTheRows) {
 TEST_F(SummarizeTest, GroupsAndKnownValues) {
   const ProgramResult result = Good(
       Command("given.csv", {"--given", "--group-by=store", "--quantiles=0.5", "--functional=sum",
-                            "--functional=rank:rows=1-3", "--functional=count:above=1"}));
-  EXPECT_THAT(Column(result.out, "quantity"),
-              ElementsAre("price", "price", "sum", "sum", "rank:rows=1-3", "rank:rows=1-3",
-                          "rank:rows=1-3", "count:above=1", "count:above=1"));
+                            "--functional=rank:rows=1-3", "--functional=count:above=1",
+                            "--functional=sum_beyond:below=9:weights=1,2,3,4"}));
+  EXPECT_THAT(
+      Column(result.out, "quantity"),
+      ElementsAre("price", "price", "sum", "sum", "rank:rows=1-3", "rank:rows=1-3", "rank:rows=1-3",
+                  "count:above=1", "count:above=1", "sum_beyond:below=9:weights=1,2,3,4",
+                  "sum_beyond:below=9:weights=1,2,3,4"));
   EXPECT_THAT(Column(result.out, "group"),
-              ElementsAre("x", "y", "y", "x", "x", "x", "y", "y", "x"));
-  EXPECT_THAT(Column(result.out, "row"), ElementsAre("1", "3", "", "", "1", "2", "3", "", ""));
-  EXPECT_THAT(Column(result.out, "mean"),
-              ElementsAre("1005.00048828125", "17.00048828125", "2", "2", "2", "3", "1", "3", "3"));
+              ElementsAre("x", "y", "y", "x", "x", "x", "y", "y", "x", "y", "x"));
+  EXPECT_THAT(Column(result.out, "row"),
+              ElementsAre("1", "3", "", "", "1", "2", "3", "", "", "", ""));
+  EXPECT_THAT(Column(result.out, "mean"), ElementsAre("1005.00048828125", "17.00048828125", "2",
+                                                      "2", "2", "3", "1", "3", "3", "11", "11"));
   EXPECT_THAT(result.err, HasSubstr("log-density of the 2 known values: -1010"));
   const v1::SummarizeRequest sent = server_.service().last_summarize();
   EXPECT_THAT(sent.group_sizes(), ElementsAre(2, 2));

@@ -26,7 +26,8 @@ void AddFunctional(const v1::Functional& functional, const v1::SummarizeRequest&
   for (int64_t row = 0; functional.rows().empty() && row < RowCount(request.rows()); ++row) {
     rows.push_back(row);
   }
-  if (functional.type() >= v1::Functional::TYPE_ARGMAX) {
+  if (functional.type() >= v1::Functional::TYPE_ARGMAX &&
+      functional.type() <= v1::Functional::TYPE_RANK) {
     for (const int64_t row : rows) AddStatistics(static_cast<double>(row), {}, out);
     return;
   }

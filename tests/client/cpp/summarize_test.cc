@@ -64,6 +64,8 @@ TEST_F(ClientTest, SummarizeSendsTheOptions) {
   options.order = RowOrder::kRandomPerPath;
   options.beyond_buffer = BeyondBuffer::kWrap;
   options.snapping = Snapping::kOff;
+  options.sampling = Sampling::kSobol;
+  options.estimator = Estimator::kValues;
   options.local_rows = 5;
   options.expected_source.set_context_digest("d");
   ASSERT_TRUE(client_->Summarize("t", MakeRows(kRows), options).ok());
@@ -74,6 +76,8 @@ TEST_F(ClientTest, SummarizeSendsTheOptions) {
   EXPECT_EQ(sent.order(), v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   EXPECT_EQ(sent.beyond_buffer(), v1::BEYOND_BUFFER_WRAP);
   EXPECT_EQ(sent.snapping(), v1::SNAPPING_OFF);
+  EXPECT_EQ(sent.sampling(), v1::SampleRequest::SAMPLING_SOBOL);
+  EXPECT_EQ(sent.estimator(), v1::SummarizeRequest::ESTIMATOR_VALUES);
   EXPECT_EQ(sent.local_row_count(), 5);
   EXPECT_EQ(sent.expected_source().context_digest(), "d");
   EXPECT_THAT(sent.known().rows(), ElementsAre(1, 3, 6));
@@ -91,6 +95,8 @@ TEST_F(ClientTest, SummarizeSendsTheOptions) {
   EXPECT_FALSE(plain.has_known());
   EXPECT_THAT(plain.group_sizes(), IsEmpty());
   EXPECT_FALSE(plain.include_covariances());
+  EXPECT_EQ(plain.sampling(), v1::SampleRequest::SAMPLING_UNSPECIFIED);
+  EXPECT_EQ(plain.estimator(), v1::SummarizeRequest::ESTIMATOR_UNSPECIFIED);
 }
 
 TEST_F(ClientTest, SummarizeRejectsIncompleteResponses) {

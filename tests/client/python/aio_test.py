@@ -82,7 +82,7 @@ def test_both_clients_send_the_same_requests(
     """Each argument differs from its default."""
     drawn: dict[str, Any] = {
         "paths": 1, "seed": 7, "order": "random", "log_densities": True, "wrap": True,
-        "snap": False, "local_rows": 5,
+        "snap": False, "local_rows": 5, "sampling": "sobol",
     }  # fmt: skip
     predicted: dict[str, Any] = {"quantiles": [0.5], "mixtures": True, "snap": False}
     weighed: dict[str, Any] = {"orders": 1, "seed": 7, "wrap": True, "local_rows": 5}
@@ -136,6 +136,7 @@ def test_both_clients_send_the_same_requests(
     [[register, *_]] = blocking["RegisterContext"]
     assert (first.path_count, first.seed, first.order) == (1, 7, first.ORDER_RANDOM_PER_PATH)
     assert (first.include_log_densities, first.beyond_buffer) == (True, pb.BEYOND_BUFFER_WRAP)
+    assert first.sampling == pb.SampleRequest.SAMPLING_SOBOL
     assert first.snapping == predict.snapping == pb.SNAPPING_OFF
     assert (list(predict.quantiles), predict.include_mixtures) == ([0.5], True)
     assert (density.random_order_count, density.seed, density.beyond_buffer) == (

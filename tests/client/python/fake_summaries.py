@@ -104,6 +104,9 @@ def draws_of(functional: pb.Functional, values: Floats, weights: Floats) -> Floa
     smallest = values == values.min(axis=1, keepdims=True)
     by_type: dict[int, Callable[[], Any]] = {
         TYPES.TYPE_SUM: lambda: values @ weights,
+        TYPES.TYPE_SUM_BEYOND: lambda: (
+            (functional.threshold - values @ weights) * (1 if functional.below else -1) > 0
+        ),
         TYPES.TYPE_MEAN: lambda: values.sum(axis=1) / rows,
         TYPES.TYPE_MAX: lambda: values.max(axis=1),
         TYPES.TYPE_MIN: lambda: values.min(axis=1),
@@ -124,7 +127,7 @@ def functional_summary(request: Any, functional: pb.Functional) -> pb.Functional
     values = paths_of(request)
     rows = np.array(functional.rows or range(values.shape[1]), dtype=np.intp)
     weights = np.array(functional.weights or np.ones(len(rows)))
-    of_each_row = functional.type >= TYPES.TYPE_ARGMAX
+    of_each_row = functional.type in (TYPES.TYPE_ARGMAX, TYPES.TYPE_ARGMIN, TYPES.TYPE_RANK)
     draws = np.empty((len(values), len(rows) if of_each_row else len(sizes(request))))
     for group in range(len(sizes(request))):
         own = np.flatnonzero(groups_of(request)[rows] == group)

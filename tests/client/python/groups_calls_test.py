@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any
 
 import chorale_client
@@ -196,12 +197,16 @@ def test_parts_of_a_large_group_have_its_known_rows(
     assert result.known_log_density.tolist() == [-1, -320, 0, 0]
 
 
-def test_local_rows_limit_the_rows_of_a_request(
-    fake: FakeChorale, context: chorale_client.Context
-) -> None:
-    fake.answers["Predict"].extend([predicted_groups] * 2)
-    context.predict(PRICED, groupby="store", given=True, local_rows=96)
-    assert [areas(request) for request in fake.requests("Predict")] == [[50, 70, 90], [60, 80]]
+def test_local_rows_are_not_possible(fake: FakeChorale, context: chorale_client.Context) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: context.predict(PRICED, groupby="store", given=True, local_rows=96),
+        lambda: context.sample(ROWS, groupby="store", local_rows=96),
+        lambda: context.log_density(ROWS, np.ones(5), groupby="store", local_rows=96),
+    ]
+    for call in calls:
+        with pytest.raises(Invalid, match="local_rows: not possible with groupby, because"):
+            call()
+    assert not fake.requests("Predict")
 
 
 # ---- Other results -------------------------------------------------------------------------

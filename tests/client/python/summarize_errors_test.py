@@ -23,7 +23,9 @@ from grpc import StatusCode
         ("sum", "functionals: the type is str, must be a dictionary"),
         (functionals.sum(), "functionals: the type is Functional, must be a dictionary"),
         ({1: "sum"}, "functionals: the name 1 is not a string"),
-        ([functionals.sum()], "functionals: the name Functional("),
+        ([functionals.sum()], "functionals: a list has names of functions: pass a dictionary"),
+        (["sum", "max", "sum"], "functionals: the name 'sum' is repeated"),
+        ({"a": np.ones(5)}, "functionals['a']: array([1., 1., 1., 1., 1.]), must be a functional"),
         (["total"], "functionals['total']: 'total', must be a functional of chorale_client"),
         ({"a": functionals.sum}, "functionals['a']: <function sum at"),
         ({"a": [1]}, "functionals['a']: [1], must be a functional"),
@@ -41,11 +43,11 @@ from grpc import StatusCode
         ),
         (
             {"a": functionals.sum(["a", "b"], weights=[1.0])},
-            "functionals['a'].weights: the shape is (1,), must be (2,): a finite weight for each",
+            "functionals['a'].weights: the shape is (1,), must be (2,): a weight for each row",
         ),
         (
             {"a": functionals.sum(["a", "b"], weights=[1.0, NAN])},
-            "functionals['a'].weights: the shape is (2,), must be (2,): a finite weight for each",
+            "functionals['a'].weights: weight 1 is nan, must be finite",
         ),
         (
             {"a": functionals.sum(["a", "b"], weights=pd.Series({"a": 1.0, "c": 1.0}))},
@@ -85,6 +87,10 @@ def test_thresholds_that_are_invalid(thresholds: dict[str, Any], message: str) -
         ({"return_paths": 1001}, "return_paths: 1001, must be at most the number of paths, 1000"),
         ({"quantiles": [0.0]}, "quantiles: 0, must be between 0 and 1"),
         ({"order": "x"}, "order: 'x', must be 'given' or 'random'"),
+        ({"covariance": "x"}, "covariance: 'x', must be True or False"),
+        ({"groupby": "store", "local_rows": 9}, "local_rows: not possible with groupby"),
+        ({"sampling": "x"}, "sampling: 'x', must be 'independent' or 'sobol'"),
+        ({"estimator": "x"}, "estimator: 'x', must be 'conditional' or 'values'"),
         ({"given": np.ones((2, 5))}, "given: the values of all 5 rows are known"),
     ],
 )

@@ -30,7 +30,7 @@ FUNCTIONALS = {
 } | {
     f"{name} {side}{number}": getattr(functionals, name)(**{side: 5.0}, **arguments)
     for number, arguments in enumerate(ARGUMENTS)
-    for name in ("any", "all", "count", "excess", "improvement", "longest_run")
+    for name in ("any", "all", "count", "excess", "improvement", "longest_run", "sum_beyond")
     for side in ("above", "below")
 }
 FUNCTIONALS["weighted"] = functionals.sum(
@@ -48,6 +48,9 @@ def evaluate(name: str, values: Floats, weights: Floats) -> Floats:
         return np.asarray(best / best.sum(axis=1)[:, None])
     if kind == "longest_run":
         return np.array([longest_run(path) for path in beyond > 0], dtype=float)
+    if kind == "sum_beyond":
+        total = values.sum(axis=1)
+        return np.asarray((total > 5.0) if "above" in name else (total < 5.0), dtype=np.float64)
     simple: dict[str, Any] = {
         "weighted": lambda: (values * weights).sum(axis=1),
         "rank": lambda: rankdata(-values, axis=1),
@@ -105,8 +108,11 @@ def test_summaries_are_statistics_of_the_samples(
     check_statistics(summary, drawn)
     assert summary.probabilities.tolist() == QUANTILES
     stores = [ROWS["store"].iloc[row] for row in others]
-    joint = np.equal.outer(stores, stores) | (groupby is None)
-    assert summary.covariance == pytest.approx(np.where(joint, np.cov(drawn, rowvar=False), 0.0))
+    assert summary.covariance is not None
+    matrices = summary.covariance if groupby else [summary.covariance]
+    for store, matrix in zip(("y", "x") if groupby else (None,), matrices, strict=True):
+        joint = [i for i, other in enumerate(stores) if store in (None, other)]
+        assert matrix == pytest.approx(np.atleast_2d(np.cov(drawn[:, joint], rowvar=False)))
     assert summary.groups == samples.groups == (None if groupby is None else ("y", "x"))
     assert summary.samples is not None
     assert np.array_equal(summary.samples.values, samples.values[:7])
@@ -161,16 +167,19 @@ def test_requests(fake: FakeChorale, context: chorale_client.Context, given: boo
         "paths": 4,
         "seed": 5,
         "order": "random",
+        "sampling": "sobol",
         "wrap": True,
         "snap": False,
-        "local_rows": 2000,
     }
     context.sample(rows, **options)
-    summary = context.summarize(rows, **options)
+    summary = context.summarize(rows, estimator="values", **options)
     assert summary.quantiles.shape == (3 if given else 5, 5)
     assert summary.probabilities.tolist() == [0.05, 0.25, 0.5, 0.75, 0.95]
     [sampled], [request] = fake.requests("Sample"), fake.requests("Summarize")
-    alike = pb.SummarizeRequest(quantiles=summary.probabilities)
+    assert sampled.sampling == pb.SampleRequest.SAMPLING_SOBOL
+    alike = pb.SummarizeRequest(
+        quantiles=summary.probabilities, estimator=pb.SummarizeRequest.ESTIMATOR_VALUES
+    )
     alike.MergeFromString(sampled.SerializeToString())
     assert request == alike
 
@@ -188,6 +197,12 @@ def test_requests(fake: FakeChorale, context: chorale_client.Context, given: boo
             pb.Functional(type="TYPE_MEAN", rows=[1, 3]),
         ),
         ({"a": functionals.mean(slice(2))}, pb.Functional(type="TYPE_MEAN", rows=[0, 1])),
+        (
+            {"a": functionals.sum_beyond(["e", "a"], below=9, weights=[2, 1])},
+            pb.Functional(
+                type="TYPE_SUM_BEYOND", rows=[4, 0], weights=[2, 1], threshold=9, below=True
+            ),
+        ),
         ({"a": functionals.any(above=3)}, pb.Functional(type="TYPE_ANY", threshold=3.0)),
         ({"a": functionals.all(below=0)}, pb.Functional(type="TYPE_ALL", below=True)),
         (
@@ -231,6 +246,43 @@ def test_functionals_are_immutable() -> None:
         functional.threshold = 3.0  # type: ignore[misc]
     copy = pickle.loads(pickle.dumps(functional))
     assert (copy.type, copy.rows, copy.threshold, copy.below) == ("any", ["a"], 2.0, False)
+
+
+def test_the_response_says_what_is_estimated_from_distributions(
+    fake: FakeChorale, context: chorale_client.Context
+) -> None:
+    def answer(request: Any) -> pb.SummarizeResponse:
+        response: pb.SummarizeResponse = summarized(request)
+        response.conditional = True
+        response.functionals[1].conditional = True
+        return response
+
+    fake.answers["Summarize"].extend([answer, summarized])
+    summary = context.summarize(ROWS, paths=2, functionals=["max", "sum", "rank"])
+    assert summary.conditional
+    assert [one.conditional for one in summary.functionals.values()] == [False, True, False]
+    [request] = fake.requests("Summarize")
+    assert request.estimator == pb.SummarizeRequest.ESTIMATOR_UNSPECIFIED
+    assert request.sampling == pb.SampleRequest.SAMPLING_UNSPECIFIED
+    assert not context.summarize(ROWS, paths=2).conditional
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_groups_with_several_keys(
+    fake: FakeChorale, context: chorale_client.Context, library: str
+) -> None:
+    fake.answers["Summarize"].extend([summarized] * 2)
+    rows = ROWS.assign(month=[1, 1, 2, 2, 2])
+    table = rows if library == "pandas" else pl.from_pandas(rows)
+    labels = {"store": list(rows["store"]), "month": list(rows["month"])}
+    pairs = list(dict.fromkeys(zip(*labels.values(), strict=True)))
+    by_two = context.summarize(table, groupby=["store", "month"], functionals=["sum"], paths=2)
+    cells = by_two.to_frame(functionals=True)["group"].to_list()
+    assert cells == (pairs if library == "pandas" else [f"{s}, {month}" for s, month in pairs])
+    mixed = np.array([1, "a", 1, 1, "a"], dtype=object)
+    by_label = context.summarize(table, groupby=mixed, functionals=["sum"], paths=2)
+    cells = by_label.to_frame(functionals=True)["group"].to_list()
+    assert cells == ([1, "a"] if library == "pandas" else ["1", "a"])
 
 
 def test_frames(fake: FakeChorale, context: chorale_client.Context) -> None:
@@ -294,8 +346,13 @@ def test_asyncio(fake: FakeChorale) -> None:
     async def main() -> None:
         async with aio.connect(fake.address) as client:
             context = await client.context("houses")
-            summary = await context.summarize(ROWS, paths=2, functionals=["sum"], seed=1)
+            summary = await context.summarize(
+                ROWS, paths=2, functionals=["sum"], seed=1, sampling="sobol", estimator="values"
+            )
             assert summary.seed == 1
+            [request] = fake.requests("Summarize")
+            assert request.sampling == pb.SampleRequest.SAMPLING_SOBOL
+            assert request.estimator == pb.SummarizeRequest.ESTIMATOR_VALUES
             assert isinstance(summary.functionals["sum"].mean, float)
             with pytest.raises(chorale_client.UnimplementedError, match="summarize: the server"):
                 await context.summarize(ROWS)

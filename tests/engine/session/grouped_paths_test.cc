@@ -97,7 +97,7 @@ TEST(GroupedPathsTest, WithoutGroupsThePathsAreInTheirOrder) {
   const GroupedPaths paths(&groups, 4);
   EXPECT_THAT(LengthsOf(paths.lengths()), ElementsAre(std::pair(5, 4)));
   EXPECT_THAT(paths.GivenOrder(1, 2), ElementsAre(3, 1, 0, 2, 4, 3, 1, 0, 2, 4));
-  EXPECT_THAT(paths.Numbers(1, 3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(paths.Numbers(1, 3, Sampling::kIndependent), ElementsAre(1, 2, 3));
   const SampleRequest in_order = RequestOf(4, {0, 1});
   const QueryGroups in_order_groups(in_order);
   EXPECT_THAT(GroupedPaths(&in_order_groups, 3).GivenOrder(0, 3), IsEmpty());
@@ -123,7 +123,9 @@ TEST(GroupedPathsTest, EqualGroupsFollowEachOther) {
   EXPECT_THAT(paths.GivenOrder(1, 2), ElementsAre(5, 6, 0, 1));
   EXPECT_THAT(paths.GivenOrder(12, 1), ElementsAre(10, 11));
   constexpr uint64_t kGroup = uint64_t{1} << 32;
-  EXPECT_THAT(paths.Numbers(5, 2), ElementsAre(2 * kGroup + 2, kGroup));
+  EXPECT_THAT(paths.Numbers(5, 2, Sampling::kIndependent), ElementsAre(2 * kGroup + 2, kGroup));
+  EXPECT_THAT(paths.Numbers(5, 2, Sampling::kSobol),
+              ElementsAre(kernels::kSobolFlag | (2 * kGroup + 2), kernels::kSobolFlag | kGroup));
 }
 
 TEST(GroupedPathsTest, EveryPathHasItsOwnPermutationWhereverTilesBegin) {
@@ -166,7 +168,8 @@ TEST(GroupedPathsTest, APathDoesNotDependOnTheOthers) {
     std::set<Path> all;
     for (int64_t i = 0; i < groups.count() * count; ++i) {
       const auto [group, path] = paths.At(i);
-      all.insert({group, path, paths.Numbers(i, 1)[0], paths.RandomOrders(3, i, 1)});
+      all.insert({group, path, paths.Numbers(i, 1, Sampling::kIndependent)[0],
+                  paths.RandomOrders(3, i, 1)});
     }
     return all;
   };

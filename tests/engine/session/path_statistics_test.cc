@@ -54,6 +54,34 @@ TEST(PathStatisticsTest, EqualValuesHaveNoErrors) {
   EXPECT_THAT(statistics.quantile_errors, ElementsAre(0, 0));
 }
 
+// Paths 0, 2, 4 and 1, 3, 5 are replicates, with the means 2 and 6 and the medians 1 and 6.
+TEST(PathStatisticsTest, ErrorsOfReplicates) {
+  const PathStatistics statistics =
+      StatisticsOf({0, 5, 1, 6, 5, 7}, std::vector<double>{0.5}, {.replicates = 2});
+  EXPECT_DOUBLE_EQ(statistics.mean, 4);
+  EXPECT_DOUBLE_EQ(statistics.mean_error, 2);
+  EXPECT_DOUBLE_EQ(statistics.std, StatisticsOf({0, 5, 1, 6, 5, 7}, {}).std);
+  EXPECT_THAT(statistics.quantiles, ElementsAre(5));
+  EXPECT_THAT(statistics.quantile_errors, ElementsAre(DoubleNear(2.5, 1e-12)));
+}
+
+TEST(PathStatisticsTest, HugeAndTinyValues) {
+  const std::vector<double> values = {1, 2, 3, 6};
+  for (const double scale : {1e-300, 1e-170, 1e160, 1e300}) {
+    std::vector<double> scaled = values;
+    for (double& value : scaled) value *= scale;
+    const PathStatistics statistics = StatisticsOf(scaled, {});
+    EXPECT_NEAR(statistics.std / scale, std::sqrt(14.0 / 3), 1e-12);
+    EXPECT_NEAR(statistics.mean_error / scale, std::sqrt(14.0 / 3) / 2, 1e-12);
+  }
+}
+
+// The standard deviation of the Beta(1, B + 1) distribution, to the first order in 1 / B.
+TEST(PathStatisticsTest, ErrorsOfSettledEvents) {
+  EXPECT_NEAR(ErrorOfSettledEvent(100), std::sqrt(1.0 * 101 / (102.0 * 102 * 103)), 2e-4);
+  EXPECT_NEAR(ErrorOfSettledEvent(10'000), 1e-4, 1e-6);
+}
+
 // Over 500 sets of normal values, the deviations of the estimates are as large as their errors say.
 TEST(PathStatisticsTest, ErrorsAreThoseOfTheEstimates) {
   std::mt19937 random(5);
@@ -78,6 +106,9 @@ TEST(FunctionalTest, SumsAndExtremes) {
   const std::vector<double> values = {2, -1, 4};
   EXPECT_THAT(ValuesOf(FunctionalType::kSum, values), ElementsAre(5));
   EXPECT_THAT(ValuesOf(FunctionalType::kSum, values, 0, false, {1, 10, 0.5}), ElementsAre(-6));
+  EXPECT_THAT(ValuesOf(FunctionalType::kSumBeyond, values, 4.5), ElementsAre(1));
+  EXPECT_THAT(ValuesOf(FunctionalType::kSumBeyond, values, 5), ElementsAre(0));
+  EXPECT_THAT(ValuesOf(FunctionalType::kSumBeyond, values, -5, true, {1, 10, 0.5}), ElementsAre(1));
   EXPECT_THAT(ValuesOf(FunctionalType::kMean, values), ElementsAre(DoubleNear(5.0 / 3, 1e-15)));
   EXPECT_THAT(ValuesOf(FunctionalType::kMax, values), ElementsAre(4));
   EXPECT_THAT(ValuesOf(FunctionalType::kMin, values), ElementsAre(-1));

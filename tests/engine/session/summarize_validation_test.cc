@@ -57,6 +57,10 @@ TEST_F(SummarizeValidationTest, Functionals) {
             "functionals[0].weights[0]");
   EXPECT_EQ(functional({.threshold = std::numeric_limits<double>::quiet_NaN()}),
             "functionals[0].threshold");
+  EXPECT_EQ(functional({.rows = {1, 2}, .weights = {1e30, -1e30}, .threshold = -1e300}), "");
+  EXPECT_EQ(functional({.rows = {1, 2}, .weights = {1, -1.1e30}}), "functionals[0].weights[1]");
+  EXPECT_EQ(functional({.threshold = 1.1e300}), "functionals[0].threshold");
+  EXPECT_EQ(functional({.type = FunctionalType::kSumBeyond, .weights = {1, 2, 3, 4}}), "");
   EXPECT_EQ(Summarize([](auto& r) { r.functionals.resize(64); }), "");
   EXPECT_EQ(Summarize([](auto& r) { r.functionals.resize(65); }), "functionals");
   const auto in_groups = [&](std::vector<int32_t> rows) {
@@ -68,6 +72,14 @@ TEST_F(SummarizeValidationTest, Functionals) {
   EXPECT_EQ(in_groups({}), "");
   EXPECT_EQ(in_groups({3, 0}), "");
   EXPECT_EQ(in_groups({1, 0}), "functionals[0].rows");
+  const auto local_rows_of = [&](std::vector<int32_t> sizes) {
+    return Summarize([&](auto& r) {
+      r.group_sizes = sizes;
+      r.local_rows = 4;
+    });
+  };
+  EXPECT_EQ(local_rows_of({4}), "");
+  EXPECT_EQ(local_rows_of({2, 2}), "local_row_count");
 }
 
 TEST_F(SummarizeValidationTest, StatisticsFitIntoAResponse) {

@@ -24,6 +24,8 @@ TEST(SummarizeCodecTest, SummarizeKeepsEverything) {
   message.set_seed(3);
   message.set_order(v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   message.set_snapping(v1::SNAPPING_OFF);
+  message.set_sampling(v1::SampleRequest::SAMPLING_SOBOL);
+  message.set_estimator(v1::SummarizeRequest::ESTIMATOR_VALUES);
   message.set_validate_only(true);
   message.add_group_sizes(3);
   message.add_quantiles(0.5);
@@ -43,6 +45,8 @@ TEST(SummarizeCodecTest, SummarizeKeepsEverything) {
   EXPECT_EQ(request->seed, 3u);
   EXPECT_EQ(request->order, RowOrder::kRandomPerPath);
   EXPECT_EQ(request->snapping, Snapping::kOff);
+  EXPECT_EQ(request->sampling, Sampling::kSobol);
+  EXPECT_EQ(request->estimator, Estimator::kValues);
   EXPECT_TRUE(request->validate_only);
   EXPECT_FALSE(request->want_log_densities);
   EXPECT_THAT(request->group_sizes, ElementsAre(3));
@@ -59,6 +63,21 @@ TEST(SummarizeCodecTest, SummarizeKeepsEverything) {
   EXPECT_TRUE(request->functionals[1].below);
 }
 
+TEST(SummarizeCodecTest, Enumerations) {
+  auto message = ValidRequest();
+  const auto decode = [&] { return DecodeSummarize(message, Limits()); };
+  EXPECT_EQ(decode()->sampling, Sampling::kIndependent);
+  EXPECT_EQ(decode()->estimator, Estimator::kConditional);
+  message.set_sampling(v1::SampleRequest::SAMPLING_INDEPENDENT);
+  message.set_estimator(v1::SummarizeRequest::ESTIMATOR_CONDITIONAL);
+  EXPECT_EQ(decode()->sampling, Sampling::kIndependent);
+  EXPECT_EQ(decode()->estimator, Estimator::kConditional);
+  message.set_estimator(static_cast<v1::SummarizeRequest::Estimator>(9));
+  EXPECT_EQ(ErrorField(decode().status()), "estimator");
+  message.set_sampling(static_cast<v1::SampleRequest::Sampling>(9));
+  EXPECT_EQ(ErrorField(decode().status()), "sampling");
+}
+
 TEST(SummarizeCodecTest, EachTypeOfFunctionalHasItsValue) {
   auto message = ValidRequest();
   for (int type = v1::Functional::TYPE_SUM; type <= v1::Functional::Type_MAX; ++type) {
@@ -70,11 +89,11 @@ TEST(SummarizeCodecTest, EachTypeOfFunctionalHasItsValue) {
   for (size_t i = 0; i < request->functionals.size(); ++i) {
     EXPECT_EQ(request->functionals[i].type, static_cast<FunctionalType>(i));
   }
-  EXPECT_EQ(request->functionals.back().type, FunctionalType::kRank);
+  EXPECT_EQ(request->functionals.back().type, FunctionalType::kSumBeyond);
   message.add_functionals();
-  EXPECT_EQ(ErrorField(DecodeSummarize(message, Limits()).status()), "functionals[13].type");
-  message.mutable_functionals(13)->set_type(static_cast<v1::Functional::Type>(99));
-  EXPECT_EQ(ErrorField(DecodeSummarize(message, Limits()).status()), "functionals[13].type");
+  EXPECT_EQ(ErrorField(DecodeSummarize(message, Limits()).status()), "functionals[14].type");
+  message.mutable_functionals(14)->set_type(static_cast<v1::Functional::Type>(99));
+  EXPECT_EQ(ErrorField(DecodeSummarize(message, Limits()).status()), "functionals[14].type");
 }
 
 TEST(SummarizeCodecTest, TheResponseHasEverything) {
@@ -85,6 +104,7 @@ TEST(SummarizeCodecTest, TheResponseHasEverything) {
   result.stds = {3, 4};
   result.quantiles = {5, 6, 7, 8};
   result.quantile_errors = {0.5, 0.6, 0.7, 0.8};
+  result.conditional = true;
   result.functionals = {{{10}, {11}, {12}, {13, 14}, {15, 16}},
                         {{17, 18}, {19, 20}, {21, 22}, {}, {}}};
   result.covariances = {23, 24, 24, 25};

@@ -15,7 +15,14 @@ from chorale_client._log_densities import LogDensities
 from chorale_client._models_and_contexts import Description, Estimate
 from chorale_client._predictions import Predictions
 from chorale_client._progress import Option
-from chorale_client._requests import LogDensityOptions, Order, PredictOptions, SampleOptions
+from chorale_client._requests import (
+    Estimator,
+    LogDensityOptions,
+    Order,
+    PredictOptions,
+    SampleOptions,
+    Sampling,
+)
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall
 from chorale_client._summaries import Summary
@@ -97,6 +104,7 @@ class BlockingInference(Description[ClientT]):
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
+        sampling: Sampling = "independent",
         log_densities: bool = False,
         wrap: bool = False,
         snap: bool = True,
@@ -124,6 +132,8 @@ class BlockingInference(Description[ClientT]):
                 context are not independent.
             order: The order in which a path draws its rows, after the known values: "given", or
                 "random" for each path.
+            sampling: "independent", or "sobol": the random numbers of the paths are spread evenly
+                (randomized quasi-Monte Carlo), so that means over paths vary less.
             log_densities: Whether to return the log-density of each value.
             wrap: Whether to allow more rows, in a group, than the model was trained for
                 (`Model.buffer_size`).
@@ -157,7 +167,7 @@ class BlockingInference(Description[ClientT]):
             >>> samples = context.sample(rows, groupby="store")
             >>> samples.sum(rows["store"] == "Kiel")  # [paths]: draws of the sum of a group
         """
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows, sampling)
         call = SampleCall.about(self, rows, given, groupby, options)
         messages = self._client._messages(call, timeout)
         with call.progress(progress) as done, contextlib.closing(messages):
@@ -175,6 +185,7 @@ class BlockingInference(Description[ClientT]):
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
+        sampling: Sampling = "independent",
         log_densities: bool = False,
         wrap: bool = False,
         snap: bool = True,
@@ -189,11 +200,11 @@ class BlockingInference(Description[ClientT]):
             rows: A table, as for `sample`.
             given: Known values, as for `sample`. The blocks have the other rows only, and the
                 log-density of the known values is not returned.
-            groupby: The groups of the rows, as for `sample`. A path of a block has rows of one
-                group (`Block.paths`).
+            groupby: The groups of the rows, as for `sample` (`Block.paths`).
             paths: The number of joint samples, of each group.
             seed: As for `sample`. None: the server chooses a seed, and does not return it.
             order: "given" or "random", as for `sample`.
+            sampling: "independent" or "sobol", as for `sample`.
             log_densities: Whether to return the log-density of each value.
             wrap: Whether to allow more rows than the model was trained for.
             snap: Whether to snap values to the possible values of the target.
@@ -211,7 +222,7 @@ class BlockingInference(Description[ClientT]):
             >>> for block in context.stream(rows, paths=1000):
             ...     print(block.first_path, block.values.shape)
         """
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows, sampling)
         call = SampleCall.about(self, rows, given, groupby, options)
         tell(call.rows.warnings)
         return _blocks(call, self._client._messages(call, timeout))
@@ -268,11 +279,13 @@ class BlockingInference(Description[ClientT]):
         quantiles: npt.ArrayLike = QUANTILES,
         covariance: bool = False,
         return_paths: int = 0,
+        estimator: Estimator = "conditional",
         given: npt.ArrayLike | None = None,
         groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
+        sampling: Sampling = "independent",
         wrap: bool = False,
         snap: bool = True,
         local_rows: int | None = None,
@@ -280,7 +293,7 @@ class BlockingInference(Description[ClientT]):
     ) -> Summary:
         """Draws joint samples as `sample` does, and returns statistics that the server computes.
 
-        With the same seed, the statistics are those of the values of `sample`, which are not sent.
+        With the same seed, the paths are those of `sample`. Their values are not sent.
 
         Args:
             rows: A table, as for `sample`.
@@ -289,12 +302,14 @@ class BlockingInference(Description[ClientT]):
             quantiles: Probabilities between 0 and 1, at most 64, for rows and functionals.
             covariance: Whether to return the covariances between rows.
             return_paths: The number of paths whose values are returned: the first ones.
+            estimator: "conditional": statistics of rows, and means of sums, are estimated from the
+                distributions of unsnapped values, with small errors. "values": from the values.
             given: Known values, as for `sample`.
-            groupby: The groups of the rows, as for `sample`. Each functional is evaluated in each
-                group.
+            groupby: The groups of the rows, as for `sample`; each has all functionals.
             paths: The number of joint samples, of each group; at least 2.
-            seed: As for `sample`. None: the server chooses a seed, which is `Summary.seed`.
+            seed: As for `sample`. None: the server chooses `Summary.seed`.
             order: "given" or "random", as for `sample`.
+            sampling: "independent", or "sobol" with at least 16 paths, as for `sample`.
             wrap: Whether to allow more rows than the model was trained for.
             snap: Whether to snap values to the possible values of the target.
             local_rows: As for `sample`.
@@ -305,16 +320,15 @@ class BlockingInference(Description[ClientT]):
             their standard errors.
 
         Raises:
-            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
-            ChoraleError: Another error of `sample`.
+            ChoraleError: An error of `sample`.
             UnimplementedError: The server is too old for this method.
 
         Examples:
             >>> summary = context.summarize(rows, paths=10_000, functionals=["sum", "argmax"])
             >>> summary.functionals["sum"].quantiles
         """
-        options = SampleOptions(paths, seed, order, False, wrap, snap, local_rows)
-        asked = SummaryOptions(quantiles, functionals, covariance, return_paths)
+        options = SampleOptions(paths, seed, order, False, wrap, snap, local_rows, sampling)
+        asked = SummaryOptions(quantiles, functionals, covariance, return_paths, estimator)
         job = summarize(self, rows, given, groupby, options, asked)
         return self._client._run(job, timeout)
 

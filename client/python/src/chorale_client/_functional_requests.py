@@ -69,6 +69,15 @@ def functionals_of_rows(
                 f"the type is {type(functionals).__name__}, must be a dictionary of functionals by "
                 "name, or a list of names",
             )
+        for position, name in enumerate(functionals):
+            if isinstance(name, Functional):
+                raise _invalid(
+                    "functionals",
+                    "a list has names of functions: pass a dictionary, such as "
+                    f"{{{name.type!r}: ...}}, for functionals with arguments",
+                )
+            if name in functionals[:position]:
+                raise _invalid("functionals", f"the name {name!r} is repeated")
         functionals = {name: name for name in functionals}
     found = {}
     for name, functional in functionals.items():
@@ -81,9 +90,9 @@ def functionals_of_rows(
 def _functional(value: Any, name: str) -> Functional:
     if isinstance(value, Functional):
         return value
-    if value in _BY_NAME:
+    if isinstance(value, str) and value in _BY_NAME:
         return Functional(value)
-    if value in get_args(Type):
+    if isinstance(value, str) and value in get_args(Type):
         raise _invalid(
             _argument(name), f"{value!r} requires a threshold: pass functionals.{value}(above=...)"
         )
@@ -110,15 +119,23 @@ def _of_rows(functional: Functional, name: str, labels: Labels, groups: Groups) 
         of_rows = np.searchsorted(groups.sizes.cumsum(), groups.places[rows], side="right")
         without = np.flatnonzero(np.bincount(of_rows, minlength=len(groups)) == 0)
         if without.size:
-            raise _invalid(what, f"rows: none belongs to the group {groups.labels[without[0]]!r}")
+            raise _invalid(
+                what,
+                f"rows: none belongs to the group {groups.labels[without[0]]!r}: select rows of "
+                "each group, or make a separate call for the groups of these rows",
+            )
     weights = np.empty(0)
     if functional.weights is not None:
         weights = values_for_rows(functional.weights, labels.take(rows).index, f"{what}.weights")
-        if weights.shape != rows.shape or not np.isfinite(weights).all():
+        if weights.shape != rows.shape:
             raise _invalid(
                 f"{what}.weights",
-                f"the shape is {weights.shape}, must be {rows.shape}: a finite weight for each row "
-                "of the functional",
+                f"the shape is {weights.shape}, must be {rows.shape}: a weight for each row of the "
+                "functional",
+            )
+        for position in np.flatnonzero(~np.isfinite(weights))[:1]:
+            raise _invalid(
+                f"{what}.weights", f"weight {position} is {weights[position]}, must be finite"
             )
     return FunctionalOfRows(functional, rows, weights)
 

@@ -57,7 +57,7 @@ def predict(
     source, target = context.source, context.target
     wanted = probabilities(options.quantiles)
     cut = groups.arranged(cut_texts(table))
-    local = local_row_count(options.local_rows)
+    local = local_row_count(options.local_rows, groups)
     answers: list[pb.PredictResponse] = []
     known_log_densities: list[float] = []  # of the groups so far
     predicted: list[Integers] = []  # the positions of the rows in the table
@@ -167,7 +167,7 @@ def log_density(
             include_terms=terms,
             include_cdfs=cdfs,
             beyond_buffer=beyond_buffer(wrap),
-            local_row_count=local_row_count(local_rows),
+            local_row_count=local_row_count(local_rows, groups),
             expected_source=source.message(),
             known=known.message(vectors=piece),
             group_sizes=groups.message(),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from chorale_client._columns import CategoricalColumn, Column, NumericColumn, StringColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
+from chorale_client._groups import Groups
 from chorale_client._models_and_contexts import (
     MEANING_CODES,
     MEMORY_POLICY_CODES,
@@ -25,6 +26,8 @@ from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import numeric_values
 
 Order = Literal["given", "random"]
+Sampling = Literal["independent", "sobol"]
+Estimator = Literal["conditional", "values"]
 MissingTargets = Literal["reject", "drop"]
 
 MAX_MESSAGE_BYTES = 4 << 20
@@ -271,6 +274,7 @@ class SampleOptions(NamedTuple):
     wrap: bool
     snap: bool
     local_rows: int | None
+    sampling: Sampling = "independent"
 
 
 class PredictOptions(NamedTuple):
@@ -304,9 +308,17 @@ def snapping(snap: bool) -> pb.Snapping:
     return pb.SNAPPING_UNSPECIFIED if snap else pb.SNAPPING_OFF
 
 
-def local_row_count(local_rows: int | None) -> int:
+def local_row_count(local_rows: int | None, groups: Groups) -> int:
     """Returns the number of rows of the context that a call uses; 0 means all."""
-    return 0 if local_rows is None else whole_number("local_rows", local_rows, 1)
+    if local_rows is None:
+        return 0
+    if len(groups) > 1:
+        raise InvalidArgumentError(
+            "local_rows: not possible with groupby, because the rows would be chosen for all "
+            "groups together: make a call for each group",
+            fields=["local_rows"],
+        )
+    return whole_number("local_rows", local_rows, 1)
 
 
 def max_predict_rows(local_rows: int, known_rows: int) -> int:

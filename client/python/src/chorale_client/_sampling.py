@@ -74,6 +74,10 @@ def path_fields(
         raise InvalidArgumentError(
             f"order: {options.order!r}, must be 'given' or 'random'", fields=["order"]
         )
+    if options.sampling not in ("independent", "sobol"):
+        raise InvalidArgumentError(
+            f"sampling: {options.sampling!r}, must be 'independent' or 'sobol'", fields=["sampling"]
+        )
     path_count = whole_number("paths", options.paths, 1)
     known.check_count("paths", path_count)
     return {
@@ -84,9 +88,12 @@ def path_fields(
         "order": pb.SampleRequest.ORDER_GIVEN
         if options.order == "given"
         else pb.SampleRequest.ORDER_RANDOM_PER_PATH,
+        "sampling": pb.SampleRequest.SAMPLING_SOBOL
+        if options.sampling == "sobol"
+        else pb.SampleRequest.SAMPLING_UNSPECIFIED,
         "beyond_buffer": beyond_buffer(options.wrap),
         "snapping": snapping(options.snap),
-        "local_row_count": local_row_count(options.local_rows),
+        "local_row_count": local_row_count(options.local_rows, groups),
         "expected_source": source.message(),
         "known": known.grouped(groups).message(),
         "group_sizes": groups.message(),

@@ -30,6 +30,8 @@ class FunctionalSummary:
         std: The standard deviation; the denominator is paths - 1.
         quantiles: [probabilities], or [groups, probabilities]; None for functionals of each row.
         quantile_errors: The standard error of each of `quantiles`.
+        conditional: Whether the mean is estimated from conditional distributions, as in `Summary`.
+            The standard deviation and the quantiles are always those of the values.
         labels: The labels of the rows; None unless the functional is of each row.
     """
 
@@ -38,6 +40,7 @@ class FunctionalSummary:
     std: float | Floats
     quantiles: Floats | None
     quantile_errors: Floats | None
+    conditional: bool
     labels: Labels | None = None
 
     @property
@@ -51,19 +54,22 @@ class Summary(Labelled):
     """The result of `summarize`: statistics of joint sample paths.
 
     The standard errors describe the difference from the statistics of infinitely many paths. They
-    decrease with the root of the number of paths.
+    decrease with the root of the number of paths, or faster with `sampling="sobol"`.
 
     Attributes:
         means: [rows]: means, in the target's unit.
         mean_errors: [rows]: the standard errors of the means.
         stds: [rows]: standard deviations, in the target's unit; the denominator is paths - 1.
         quantiles: [rows, probabilities]: quantiles, in the target's unit and in the order of
-            `probabilities`, with linear interpolation between draws.
+            `probabilities`. Those of values are interpolated linearly between draws.
         quantile_errors: [rows, probabilities]: the standard errors of the quantiles.
         probabilities: [probabilities]: the requested probabilities.
+        conditional: Whether the statistics of rows are estimated from the distributions of which
+            the values are drawn, conditional on the earlier values of each path, instead of from
+            the values. Their errors are much smaller.
         functionals: The statistics of the functionals, by name.
-        covariance: [rows, rows]: the covariances; the denominator is paths - 1. Zero between rows
-            of different groups. None unless requested.
+        covariance: [rows, rows]: the covariances; the denominator is paths - 1. With groups, such
+            a matrix of the rows of each group. None unless requested.
         samples: The first `return_paths` paths; None if there are none.
         paths: The number of paths, of each group.
         labels: The labels of the rows, without those whose values are known.
@@ -82,8 +88,9 @@ class Summary(Labelled):
     quantiles: Floats
     quantile_errors: Floats
     probabilities: Floats
+    conditional: bool
     functionals: dict[str, FunctionalSummary]
-    covariance: Floats | None
+    covariance: Floats | tuple[Floats, ...] | None
     samples: Samples | None
     paths: int
     labels: Labels
@@ -127,12 +134,21 @@ class Summary(Labelled):
             "functional": [name for name in found for _ in range(group_count)]
         }
         if self.groups is not None:
-            columns["group"] = list(self.groups) * len(found)
+            columns["group"] = self._group_cells() * len(found)
         for name in ("mean", "mean_error", "std"):
             columns[name] = np.ravel([getattr(one, name) for one in found.values()])
         shape = (len(columns["functional"]), len(self.probabilities))
         quantiles = np.reshape([one.quantiles for one in found.values()], shape)
         return {**columns, **quantile_columns(quantiles, self.probabilities)}
+
+    def _group_cells(self) -> list[Any]:
+        """Returns the labels of groups as cells of a column, whose types may have to be equal."""
+        assert self.groups is not None
+        labels = list(self.groups)
+        parts = [part for x in labels for part in (x if isinstance(x, tuple) else (x,))]
+        if len({type(part) for part in parts}) == 1 or self.labels.backend == "pandas":
+            return labels
+        return [", ".join(map(str, x)) if isinstance(x, tuple) else str(x) for x in labels]
 
     def to_arrow(self) -> Any:
         """Returns the columns of the rows as a `pyarrow.Table`."""

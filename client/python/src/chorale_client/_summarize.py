@@ -24,7 +24,13 @@ from chorale_client._groups import Groups
 from chorale_client._inputs import known_values, query_groups, query_rows
 from chorale_client._known_values import KnownLogDensity, KnownValues
 from chorale_client._models_and_contexts import Description, Source, Timings
-from chorale_client._requests import SampleOptions, check_size, probabilities, whole_number
+from chorale_client._requests import (
+    Estimator,
+    SampleOptions,
+    check_size,
+    probabilities,
+    whole_number,
+)
 from chorale_client._samples import Samples
 from chorale_client._sampling import path_fields
 from chorale_client._summaries import FunctionalSummary, Summary
@@ -41,6 +47,7 @@ class SummaryOptions(NamedTuple):
     functionals: Any
     covariance: bool
     return_paths: int
+    estimator: Estimator
 
 
 @dataclass(frozen=True)
@@ -84,12 +91,25 @@ class SummarizeCall:
                 f"return_paths: {returned}, must be at most the number of paths, {paths}",
                 fields=["return_paths"],
             )
+        if summary_options.estimator not in ("conditional", "values"):
+            raise InvalidArgumentError(
+                f"estimator: {summary_options.estimator!r}, must be 'conditional' or 'values'",
+                fields=["estimator"],
+            )
+        if not isinstance(summary_options.covariance, bool):
+            raise InvalidArgumentError(
+                f"covariance: {summary_options.covariance!r}, must be True or False",
+                fields=["covariance"],
+            )
         fields = path_fields(context.name, rows, known, groups, options, context.source)
         functionals = functionals_of_rows(summary_options.functionals, rows.labels, groups)
         request = pb.SummarizeRequest(
             **fields,
             quantiles=probabilities(summary_options.quantiles),
             functionals=[functional.message(groups) for functional in functionals.values()],
+            estimator=pb.SummarizeRequest.ESTIMATOR_VALUES
+            if summary_options.estimator == "values"
+            else pb.SummarizeRequest.ESTIMATOR_UNSPECIFIED,
             include_covariances=summary_options.covariance,
             returned_path_count=returned,
         )
@@ -114,9 +134,10 @@ class SummarizeCall:
         at = np.argsort(self.groups.order[sent.others])  # the rows of the table in the response
         count, quantile_count = len(at), len(self.request.quantiles)
         errors = _array("errors of quantiles", answer.quantile_errors, count, quantile_count)
-        covariance = None
+        covariance: Floats | tuple[Floats, ...] | None = None
         if self.request.include_covariances:
-            covariance = _covariance(answer.covariances, sent.others, self.groups)[np.ix_(at, at)]
+            matrices = _covariances(answer.covariances, sent.others, self.groups)
+            covariance = matrices[0] if self.groups.labels is None else matrices
         origin: dict[str, Any] = {
             "target": self.context.target,
             "seed": answer.seed,
@@ -134,6 +155,7 @@ class SummarizeCall:
             quantiles=_array("quantiles", answer.quantiles, count, quantile_count)[at],
             quantile_errors=errors[at],
             probabilities=np.array(self.request.quantiles, dtype=np.float64),
+            conditional=answer.conditional,
             functionals=self._functional_summaries(answer),
             covariance=covariance,
             samples=self._samples(answer, at, known_log_density, origin),
@@ -166,6 +188,7 @@ class SummarizeCall:
                 std=_array("standard deviations", answer.stds, count),
                 quantiles=None,
                 quantile_errors=None,
+                conditional=answer.conditional,
                 labels=self.rows.labels.take(functional.rows),
             )
         groups = () if self.groups.labels is None else (len(self.groups),)
@@ -183,6 +206,7 @@ class SummarizeCall:
             quantile_errors=_array(
                 "errors of quantiles", answer.quantile_errors, *groups, quantile_count
             ),
+            conditional=answer.conditional,
         )
 
     def _samples(
@@ -236,26 +260,22 @@ def summarize(
     return call.summary(answer)
 
 
-def _covariance(numbers: Sequence[float], rows: Integers, groups: Groups) -> Floats:
-    """Returns the covariances in the order of a response; zero between groups.
+def _covariances(numbers: Sequence[float], rows: Integers, groups: Groups) -> tuple[Floats, ...]:
+    """Returns the matrix of each group, whose rows have the same order in the table.
 
     Args:
-        numbers: The matrices of the groups, one after the other.
+        numbers: The matrices, one after the other.
         rows: The positions in the request of the rows that are not known.
         groups: The groups.
     """
     of_row = np.searchsorted(groups.sizes.cumsum(), rows, side="right")
     counts = np.bincount(of_row, minlength=len(groups))
     array = _array("covariances", numbers, int((counts**2).sum()))
-    covariance = np.zeros((len(rows), len(rows)))
-    first = start = 0
+    matrices = []
     for count in counts.tolist():
-        rows_of_group = slice(first, first + count)
-        block = array[start : start + count * count].reshape(count, count)
-        covariance[rows_of_group, rows_of_group] = block
-        first += count
-        start += count * count
-    return covariance
+        block, array = np.split(array, [count * count])
+        matrices.append(block.reshape(count, count))
+    return tuple(matrices)
 
 
 def _array(what: str, numbers: Sequence[float], *shape: int) -> Floats:

@@ -33,12 +33,14 @@ from chorale_client._models_and_contexts import Description, Estimate, MemoryPol
 from chorale_client._predictions import Predictions
 from chorale_client._progress import Option
 from chorale_client._requests import (
+    Estimator,
     LogDensityOptions,
     MissingTargets,
     Order,
     PredictOptions,
     RegisterOptions,
     SampleOptions,
+    Sampling,
 )
 from chorale_client._retry import Retry
 from chorale_client._samples import Samples
@@ -232,6 +234,7 @@ class Context(Description[Client]):
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
+        sampling: Sampling = "independent",
         log_densities: bool = False,
         wrap: bool = False,
         snap: bool = True,
@@ -240,7 +243,7 @@ class Context(Description[Client]):
         timeout: float | None = None,
     ) -> Samples:
         """Draws joint samples; see `chorale_client.Context.sample`."""
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows, sampling)
         call = SampleCall.about(self, rows, given, groupby, options)
         messages = self._client._messages(call, timeout)
         with call.progress(progress) as done:
@@ -260,6 +263,7 @@ class Context(Description[Client]):
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
+        sampling: Sampling = "independent",
         log_densities: bool = False,
         wrap: bool = False,
         snap: bool = True,
@@ -270,7 +274,7 @@ class Context(Description[Client]):
 
         To cancel the call when you leave the loop, wrap the generator in `contextlib.aclosing`.
         """
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows)
+        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows, sampling)
         call = SampleCall.about(self, rows, given, groupby, options)
         tell(call.rows.warnings)
         async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
@@ -307,19 +311,21 @@ class Context(Description[Client]):
         quantiles: npt.ArrayLike = QUANTILES,
         covariance: bool = False,
         return_paths: int = 0,
+        estimator: Estimator = "conditional",
         given: npt.ArrayLike | None = None,
         groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
         seed: int | None = None,
         order: Order = "given",
+        sampling: Sampling = "independent",
         wrap: bool = False,
         snap: bool = True,
         local_rows: int | None = None,
         timeout: float | None = None,
     ) -> Summary:
         """Returns statistics of joint samples; see `chorale_client.Context.summarize`."""
-        options = SampleOptions(paths, seed, order, False, wrap, snap, local_rows)
-        asked = SummaryOptions(quantiles, functionals, covariance, return_paths)
+        options = SampleOptions(paths, seed, order, False, wrap, snap, local_rows, sampling)
+        asked = SummaryOptions(quantiles, functionals, covariance, return_paths, estimator)
         job = summarize(self, rows, given, groupby, options, asked)
         return await self._client._run(job, timeout)
 

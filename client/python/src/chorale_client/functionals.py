@@ -28,7 +28,7 @@ that are equal to the threshold are neither above nor below it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -49,6 +49,7 @@ Type = Literal[
     "argmax",
     "argmin",
     "rank",
+    "sum_beyond",
 ]
 
 
@@ -85,6 +86,24 @@ def sum(rows: Any = None, *, weights: npt.ArrayLike | None = None) -> Functional
             labels. None: each weight is 1.
     """
     return Functional("sum", rows, weights)
+
+
+def sum_beyond(
+    rows: Any = None,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    weights: npt.ArrayLike | None = None,
+) -> Functional:
+    """Returns 1 if the sum is beyond the threshold, otherwise 0; the mean is a probability.
+
+    Args:
+        rows: Labels or a mask [rows]; None: all rows.
+        above: The threshold that the sum exceeds.
+        below: The threshold below which the sum is.
+        weights: As for `sum`.
+    """
+    return replace(_beyond("sum_beyond", rows, above, below), weights=weights)
 
 
 def mean(rows: Any = None) -> Functional:

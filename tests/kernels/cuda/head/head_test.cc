@@ -162,7 +162,10 @@ TEST_F(HeadTest, DrawsAndDensitiesOfPaths) {
   const ModelShape many = {.width = 40, .hidden = 70, .components = 75};
   constexpr uint64_t kSeed = 0x123456789abcdef0;
   std::vector<uint64_t> numbers(kPaths);  // in both words
-  for (int p = 0; p < kPaths; ++p) numbers[p] = (uint64_t{0x5} + p * 3) << 32 | (p * 7 % kPaths);
+  for (int p = 0; p < kPaths; ++p) {
+    numbers[p] = (uint64_t{0x5} + p * 3) << 32 | (p * 7 % kPaths);
+    if (p % 3 == 1) numbers[p] |= kSobolFlag;
+  }
   const DeviceArray<uint64_t> path_numbers(numbers);
   for (const auto& [shape, first_drawn] :
        {std::pair{kSmallHead, 0}, std::pair{kSmallHead, kPosition},
