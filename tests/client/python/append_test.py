@@ -108,7 +108,7 @@ def test_options_are_sent(fake: FakeChorale, client: chorale_client.Client) -> N
         ({**ROWS, "price": ["many", "few"]}, {}, "price"),
         ({"town": [], "area": [], "price": []}, {}, "the table has no rows"),
         (ROWS, {"first_row": -1}, "first_row: -1, must be an integer of at least 0"),
-        (ROWS, {"missing_targets": "keep"}, "is neither 'reject' nor 'drop'"),
+        (ROWS, {"missing_targets": "keep"}, "must be 'reject' or 'drop'"),
         (ROWS, {"etag": "\ud800"}, "not valid Unicode"),
     ],
 )

@@ -171,7 +171,7 @@ def test_rows_without_a_target_are_dropped_on_request(
     table = {"x": [1.0, 2.0], "y": [3.0, None]}
     with pytest.raises(chorale_client.InvalidArgumentError, match="missing_targets='drop'"):
         client.register(table, target="y")
-    with pytest.raises(chorale_client.InvalidArgumentError, match="neither 'reject' nor 'drop'"):
+    with pytest.raises(chorale_client.InvalidArgumentError, match="must be 'reject' or 'drop' or"):
         client.register(table, target="y", missing_targets="keep")  # type: ignore[arg-type]
     fake.answers["RegisterContext"].append(pb.RegisterContextResponse())
     client.register(table, target="y", missing_targets="drop")

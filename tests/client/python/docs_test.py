@@ -1,4 +1,4 @@
-"""The code of docs/python.md runs, and the page has what it prints, to the last digit."""
+"""The code of docs/python.md and of docs/sessions.md runs, and the pages have what it prints."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import pathlib
 import re
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from own_server import ROOT
-from worked_example import PAGE, numbers_left, page_of, ratio, run
+from worked_example import PAGE, SESSIONS, numbers_left, page_of, ratio, run
 
 
 def test_the_page(server: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,6 +30,21 @@ def test_the_page(server: str, tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     assert ratio(many) < 1.2
     overloaded = [(drawn.sum() > 105_000).mean() for drawn in (few, few.independent())]
     assert overloaded[0] > 2 * overloaded[1], "several times as likely"
+
+
+def test_the_page_of_sessions(
+    server: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHORALE_SERVER", server)
+    example = run(tmp_path, SESSIONS)
+    assert SESSIONS.read_text().splitlines() == page_of(example, SESSIONS).splitlines()
+    # What the sentences rest on.
+    names = example.names
+    assert names["after"].sum().std() < names["before"].sum().std()
+    first = names["first"].to_numpy()
+    for branch in (names["usual"], names["other"]):
+        np.testing.assert_array_equal(branch.values[:, : first.shape[1]], first)
+    np.testing.assert_array_equal(names["undone"].values, names["once"].values)
 
 
 def test_every_number_of_the_page_is_held() -> None:

@@ -289,13 +289,13 @@ def test_a_target_goes_by_label() -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=list("abc"))
     target = pd.Series([30.0, 10.0, 20.0], index=SHUFFLED, name="y")
     options = RegisterOptions()
-    table, name, _ = table_to_register(frame, target, None, None, None, options)
+    table, name, *_ = table_to_register(frame, target, None, None, None, options)
     column = table.columns[name]
     assert isinstance(column, chorale_client._columns.NumericColumn)
     assert column.values.tolist() == [10, 20, 30]
     with pytest.raises(Invalid, match="target: its labels"):
         table_to_register(frame, target.reset_index(drop=True), None, None, None, options)
-    by_position, name, _ = table_to_register(frame, target.tolist(), None, None, None, options)
+    by_position, name, *_ = table_to_register(frame, target.tolist(), None, None, None, options)
     column = by_position.columns[name]
     assert isinstance(column, chorale_client._columns.NumericColumn)
     assert column.values.tolist() == [30, 10, 20]

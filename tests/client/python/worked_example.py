@@ -1,4 +1,6 @@
-"""Runs the code of docs/python.md, as one program, and holds the page to what it prints.
+"""Runs the code of a page of docs, as one program, and holds the page to what it prints.
+
+The pages are docs/python.md and docs/sessions.md.
 
 Usage, with a server's address in the environment variable CHORALE_SERVER:
 
@@ -33,6 +35,7 @@ import pandas as pd
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/python.md"
+SESSIONS = ROOT / "docs/sessions.md"
 CHOICES = 100
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OUTPUT = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -118,31 +121,32 @@ _STUDY = (
 WEIGHED = (8, 20, 60)
 
 
-def code() -> list[str]:
+def code(page: pathlib.Path) -> list[str]:
     """The page's blocks of Python."""
-    return _CODE.findall(PAGE.read_text())
+    return _CODE.findall(page.read_text())
 
 
-def run(folder: pathlib.Path) -> Example:
+def run(folder: pathlib.Path, page: pathlib.Path = PAGE) -> Example:
     """Runs the code in a folder."""
-    names: dict[str, Any] = {"__name__": "docs_python"}
+    names: dict[str, Any] = {"__name__": f"docs_{page.stem}"}
     printed = []
-    (folder / "datasets").symlink_to(ROOT / "datasets")
+    if not (folder / "datasets").exists():
+        (folder / "datasets").symlink_to(ROOT / "datasets")
     before = pathlib.Path.cwd()
     os.chdir(folder)
     try:
-        for number, block in enumerate(code()):
+        for number, block in enumerate(code(page)):
             with contextlib.redirect_stdout(io.StringIO()) as out, warnings.catch_warnings():
-                exec(compile(block, f"docs/python.md, block {number + 1}", "exec"), names)
+                exec(compile(block, f"{page.name}, block {number + 1}", "exec"), names)
             printed.append(out.getvalue())
     finally:
         os.chdir(before)
     return Example(names, printed)
 
 
-def page_of(example: Example) -> str:
+def page_of(example: Example, file: pathlib.Path = PAGE) -> str:
     """The page with the outputs and the numbers of a run; ValueError if it has no place for one."""
-    page = PAGE.read_text()
+    page = file.read_text()
     # From the last block to the first, as replacing moves what comes after.
     blocks = list(_CODE.finditer(page))
     ends = [*(block.start() for block in blocks[1:]), len(page)]
@@ -152,7 +156,7 @@ def page_of(example: Example) -> str:
             raise ValueError(f"output without its place, or place without output: {block[1]!r}")
         if output is not None:
             page = page[: output.start(1)] + printed + page[output.end(1) :]
-    for pattern, value in SENTENCES:
+    for pattern, value in SENTENCES if file == PAGE else []:
         page = _filled(page, pattern, value(example.names))
     return page
 
@@ -215,6 +219,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         example = run(folder)
+        sessions = run(folder, SESSIONS)
         for picture in folder.glob("*.png"):
             (out / f"python_{picture.name}").write_bytes(picture.read_bytes())
     if arguments.update:
@@ -223,6 +228,7 @@ def main() -> None:
             for pattern, values in zip(_STUDY, study(), strict=True):
                 page = _filled(page, pattern, values)
         PAGE.write_text(page)
+        SESSIONS.write_text(page_of(sessions, SESSIONS))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ from chorale_client._errors import (
     UnavailableError,
     UnimplementedError,
 )
+from chorale_client._imputation import Imputation
 from chorale_client._log_densities import LogDensities
 from chorale_client._model import Model
 from chorale_client._models_and_contexts import Estimate, Feature, Source, Timings
@@ -79,6 +80,7 @@ __all__ = [
     "FailedPreconditionError",
     "Feature",
     "FunctionalSummary",
+    "Imputation",
     "InternalError",
     "InvalidArgumentError",
     "LogDensities",

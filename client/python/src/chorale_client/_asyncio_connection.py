@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import AsyncGenerator
 from typing import Any, ClassVar
@@ -63,3 +64,7 @@ class AsyncioConnection(Connection):
             finally:
                 stream.cancel()
             await asyncio.sleep(attempts.delay_or_raise(failure, repeatable=not begun))
+
+    async def _collect(self, call: SampleCall, timeout: float | None) -> list[SampleMessage]:
+        async with contextlib.aclosing(self._messages(call, timeout)) as messages:
+            return [message async for message in messages]

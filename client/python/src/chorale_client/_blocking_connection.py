@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Coroutine, Generator
@@ -88,6 +89,10 @@ class BlockingConnection(Connection):
                 if stream is not None:
                     stream.cancel()
             time.sleep(attempts.delay_or_raise(failure, repeatable=not begun))
+
+    async def _collect(self, call: SampleCall, timeout: float | None) -> list[SampleMessage]:
+        with contextlib.closing(self._messages(call, timeout)) as messages:
+            return list(messages)
 
 
 def _finish(coroutine: Coroutine[Any, Any, Result]) -> Result:

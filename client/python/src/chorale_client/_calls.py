@@ -28,6 +28,7 @@ from chorale_client._requests import (
     restore_meanings,
     split_rows,
 )
+from chorale_client._sampling import SampleCall
 from chorale_client._tables import Data, Table, Types
 from chorale_client._v1 import chorale_pb2 as pb
 
@@ -65,15 +66,19 @@ class Call:
         return self.request() if callable(self.request) else self.request
 
 
-Job = Generator[Call, Any, Result]
+Job = Generator[Call | SampleCall, Any, Result]  # SampleCall: the answer is its messages
 
 
 class Registered(NamedTuple):
-    """The outcome of a registration; `estimate` only if the server only validated it."""
+    """The outcome of a registration.
+
+    `estimate` only if the server only validated it, `query_rows` only if they were requested.
+    """
 
     context: pb.Context
     warnings: tuple[DataWarning, ...]
     estimate: Estimate | None
+    query_rows: Data = None
 
 
 def register(
@@ -86,11 +91,13 @@ def register(
     options: RegisterOptions,
 ) -> Job[Registered]:
     """Registers a user's table, and issues the warnings."""
-    table, target_name, name = table_to_register(data, target, name, model, types, options)
+    table, target_name, name, query_rows = table_to_register(
+        data, target, name, model, types, options
+    )
     with Progress(progress, table.row_count, "rows") as done:
         registered = yield from register_table(name, table, target_name, model, done, options)
     tell(registered.warnings)
-    return registered
+    return registered._replace(query_rows=query_rows)
 
 
 def register_table(

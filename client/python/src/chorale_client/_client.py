@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chorale_client import _calls
 from chorale_client._blocking_connection import BlockingConnection
 from chorale_client._channel import Settings, Tls
 from chorale_client._context import BlockingContext
+from chorale_client._imputation import Imputation, ImputeOptions, impute
 from chorale_client._model import Model
 from chorale_client._models_and_contexts import MemoryPolicy
 from chorale_client._progress import Option
@@ -118,8 +119,9 @@ class Client(BlockingConnection):
             memory_policy: With `memory_rows`, how the keys are chosen: "merge", "sample" or
                 "heavy". Use "merge"; "heavy" is much worse than random rows of the table, and only
                 with "merge" can rows be appended.
-            missing_targets: "reject", or "drop" to drop rows without a target value, with a
-                warning.
+            missing_targets: What happens with rows without a target value. "reject": raise an
+                error. "drop": drop them, with a warning. "query": register the other rows, and
+                return these as `Context.query_rows`.
             validate_only: Whether to validate the table without registering it. The result
                 describes the context that would be registered; its `estimate` has the cost.
             description: A description for people, at most 4096 bytes. The description, the labels
@@ -154,6 +156,8 @@ class Client(BlockingConnection):
         Examples:
             >>> frame = pandas.read_csv("datasets/penguins.csv")
             >>> context = client.register(frame, target="body_mass_g")
+            >>> some = client.register(holes, target="price", missing_targets="query")
+            >>> some.sample(some.query_rows)
         """
         options = RegisterOptions(
             seasons=seasons,
@@ -169,6 +173,59 @@ class Client(BlockingConnection):
         )
         job = _calls.register(data, target, name, model, types, progress, options)
         return Context(self, *self._run(job, timeout))
+
+    def impute(
+        self,
+        data: Data,
+        *,
+        columns: Sequence[str] | None = None,
+        paths: int = 100,
+        seed: int | None = None,
+        model: str | None = None,
+        types: Types | None = None,
+        progress: Option = None,
+        timeout: float | None = None,
+    ) -> Imputation:
+        """Draws the missing cells of the numeric columns of a table jointly.
+
+        Columns are drawn one after the other, that with the fewest missing cells first. The rows
+        in which a column is known are registered as a context, which is deleted afterwards. The
+        missing cells of the column are drawn jointly, conditional on the other cells of their rows
+        and on the draws of earlier columns. Up to `Model.buffer_size` cells of a column have a
+        joint distribution; more cells are divided into groups of that size, which are independent
+        of each other.
+
+        Missing cells of other columns than numbers (categories, strings, booleans, dates,
+        durations) are unchanged, with a warning (`NOT_IMPUTED`). The model reads them as missing.
+
+        Args:
+            data: A table, as for `register`.
+            columns: The names of the columns to impute, which must be numeric; None: all numeric
+                columns that have missing cells.
+            paths: The number of completed tables.
+            seed: The same seed returns the same draws. None: the client chooses a seed, which is
+                `Imputation.seed`.
+            model: The name of the model; None: the server's default model.
+            types: {"column": "categorical" or "numeric"} for columns whose type is not inferred.
+            progress: As for `register`.
+            timeout: Seconds for all calls together; None: the client's timeout.
+
+        Returns:
+            Imputation: `table()` has the means of the draws in the missing cells, `tables()` are
+            the completed tables, and `imputation["column"]` the draws.
+
+        Raises:
+            InvalidArgumentError: A column is not numeric, has no values, or does not exist.
+            DeadlineError: The calls took longer than `timeout`.
+
+        Examples:
+            >>> imputation = client.impute(frame)
+            >>> imputation.table()  # completed by means
+            >>> imputation["income"].interval(0.9)  # [missing cells, 2]
+            >>> slopes = [fit(table) for table in imputation.tables()]  # multiple imputation
+        """
+        options = ImputeOptions(columns, paths, seed, model, types)
+        return self._run(impute(data, progress, options), timeout)
 
     def context(self, name: str, *, timeout: float | None = None) -> Context:
         """Returns the context with this name.

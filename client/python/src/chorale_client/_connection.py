@@ -19,9 +19,10 @@ from chorale_client._channel import (
 from chorale_client._errors import ChoraleError, FailedPreconditionError, count_rows_by
 from chorale_client._known_values import KnownValues
 from chorale_client._retry import Attempts, check_timeout
+from chorale_client._sampling import SampleCall
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._v1 import chorale_pb2_grpc as rpc
-from chorale_client._wire import read_sample_response
+from chorale_client._wire import SampleMessage, read_sample_response
 
 
 class Connection:
@@ -126,8 +127,14 @@ class Connection:
                 attempts = attempts or self._attempts(timeout)
                 answer = await self._answer(call, attempts)
 
-    async def _answer(self, call: Call, attempts: Attempts) -> Any:
-        """Makes a call, with retries; returns the response."""
+    async def _collect(self, call: SampleCall, timeout: float | None) -> list[SampleMessage]:
+        """Makes a call of Sample, with retries, and returns its messages."""
+        raise NotImplementedError
+
+    async def _answer(self, call: Call | SampleCall, attempts: Attempts) -> Any:
+        """Makes a call, with retries; returns the response, or the messages of Sample."""
+        if isinstance(call, SampleCall):
+            return await self._collect(call, max(attempts.remaining(), 1e-3))
         method = getattr(self._stub, call.method)
         metadata = self._endpoint.metadata_about(call.context)
         while True:

@@ -39,6 +39,7 @@ from chorale_client._tables import (
     read_numbers,
     read_rows,
     read_table,
+    take_rows,
 )
 from chorale_client._text_normalisation import Names
 
@@ -50,8 +51,11 @@ def table_to_register(
     model: str | None,
     types: Types | None,
     options: RegisterOptions,
-) -> tuple[Table, str, str]:
-    """Returns the table, the name of its target column, and the name of the context."""
+) -> tuple[Table, str, str, Data]:
+    """Returns the table, the names of its target column and of the context, and the query rows.
+
+    The query rows are None unless the options have them taken out of the table.
+    """
     table = read_table(data, types=types)
     if isinstance(target, str | int):
         target_name = Names(table.columns).find(str(target)) or str(target)
@@ -73,12 +77,21 @@ def table_to_register(
             )
         table = table.with_column(values)
     check_target(table, target_name, options.missing_targets)
+    rows_to_query = None
+    if options.missing_targets == "query":
+        missing = table.columns[target_name].missing()
+        if missing.all():
+            raise InvalidArgumentError(
+                f"target: all cells of column {target_name!r} are missing", fields=["target"]
+            )
+        rows_to_query = take_rows(data, np.flatnonzero(missing))
+        table = table.take(np.flatnonzero(~missing))
     column = table.columns[target_name]
     if isinstance(column, NumericColumn):
         # The server does not store the meaning of a target; it is not part of the content.
         table = table.with_column(dataclasses.replace(column, meaning="number"))
     content = name_from_content(table, target_name, model, options)
-    return table, target_name, name or content
+    return table, target_name, name or content, rows_to_query
 
 
 def rows_to_append(
@@ -105,7 +118,7 @@ def rows_to_append(
         values = column if isinstance(column, NumericColumn) else None
     if values is not None:
         table = table.with_column(dataclasses.replace(values, meaning="number"))
-    check_target(table, context.target, missing_targets)
+    check_target(table, context.target, missing_targets, ("reject", "drop"))
     return table
 
 

@@ -176,11 +176,13 @@ class Description(Generic[ClientT]):
         message: pb.Context,
         warnings: tuple[DataWarning, ...] = (),
         estimate: Estimate | None = None,
+        query_rows: Any = None,
     ) -> None:
         self._client = client
         self._message = message
         self._warnings = warnings
         self._estimate = estimate
+        self._query_rows = query_rows
 
     @property
     def client(self) -> ClientT:
@@ -196,6 +198,14 @@ class Description(Generic[ClientT]):
     def estimate(self) -> Estimate | None:
         """The cost of encoding the context; None unless `register` only validated the table."""
         return self._estimate
+
+    @property
+    def query_rows(self) -> Any:
+        """The rows of the table that have no target value, as a table of the same kind.
+
+        None unless `register` returned this object and `missing_targets` was "query".
+        """
+        return self._query_rows
 
     @property
     def name(self) -> str:
@@ -324,7 +334,8 @@ class Description(Generic[ClientT]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         message = self._message.SerializeToString()
-        return _restore, (type(self), self._client, message, self._warnings, self._estimate)
+        details = (self._warnings, self._estimate, self._query_rows)
+        return _restore, (type(self), self._client, message, *details)
 
     def __repr__(self) -> str:
         return (
@@ -333,7 +344,5 @@ class Description(Generic[ClientT]):
         )
 
 
-def _restore(
-    kind: Callable[..., Any], client: Any, message: bytes, warnings: Any, estimate: Any
-) -> Any:
-    return kind(client, pb.Context.FromString(message), warnings, estimate)
+def _restore(kind: Callable[..., Any], client: Any, message: bytes, *details: Any) -> Any:
+    return kind(client, pb.Context.FromString(message), *details)

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -28,7 +28,7 @@ from chorale_client._wire import numeric_values
 Order = Literal["given", "random"]
 Sampling = Literal["independent", "sobol"]
 Estimator = Literal["conditional", "values"]
-MissingTargets = Literal["reject", "drop"]
+MissingTargets = Literal["reject", "drop", "query"]  # "query" only in registrations
 
 MAX_MESSAGE_BYTES = 4 << 20
 MAX_CHUNK_BYTES = 512 << 10  # fast over a network, with little memory on the server
@@ -139,11 +139,16 @@ def split_rows(table: Table, max_bytes: int, max_rows: int) -> Iterator[tuple[in
         start += rows
 
 
-def check_target(table: Table, target: str, missing_targets: MissingTargets) -> None:
+def check_target(
+    table: Table,
+    target: str,
+    missing_targets: MissingTargets,
+    allowed: Sequence[str] = get_args(MissingTargets),
+) -> None:
     """Raises InvalidArgumentError if the column cannot be a target."""
-    if missing_targets not in get_args(MissingTargets):
+    if missing_targets not in allowed:
         raise InvalidArgumentError(
-            f"missing_targets: {missing_targets!r} is neither 'reject' nor 'drop'",
+            f"missing_targets: {missing_targets!r}, must be {' or '.join(map(repr, allowed))}",
             fields=["missing_targets"],
         )
     if table.row_count == 0:
@@ -163,7 +168,8 @@ def check_target(table: Table, target: str, missing_targets: MissingTargets) -> 
     if missing and missing_targets == "reject":
         raise InvalidArgumentError(
             f"target: column {target!r} has {missing} missing cells, but a target must have none: "
-            "missing_targets='drop' drops these rows",
+            "missing_targets='drop' drops these rows"
+            + (", 'query' returns them as query rows" if "query" in allowed else ""),
             fields=["target"],
         )
 

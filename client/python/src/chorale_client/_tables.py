@@ -18,7 +18,7 @@ import numpy as np
 
 from chorale_client._cells import is_missing
 from chorale_client._column_reading import ColumnReader, cells_of
-from chorale_client._columns import Column, Integers, Kind, NumericColumn
+from chorale_client._columns import Column, Floats, Integers, Kind, NumericColumn
 from chorale_client._data_warnings import DataWarning
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
@@ -131,6 +131,65 @@ def read_cells(data: Data, name: str, what: str) -> list[Any]:
             f"{what}: the rows have no column {name!r}{did_you_mean(name, names)}", fields=[what]
         )
     return cells_of(columns[names.index(own)])
+
+
+def take_rows(data: Data, rows: Integers) -> Data:
+    """Returns some rows of a table, in the form of the table.
+
+    Args:
+        data: The table; see this module.
+        rows: The positions of the rows.
+    """
+    if isinstance(data, np.ndarray):
+        return data[rows]
+    if isinstance(data, Mapping):
+        return {name: _take_cells(cells, rows) for name, cells in data.items()}
+    frame = nw.from_native(data)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    return frame[rows.tolist()].to_native()
+
+
+def _take_cells(cells: Any, rows: Integers) -> Any:
+    if is_labelled(cells):
+        return cells.iloc[rows]
+    if isinstance(cells, Sequence) or not hasattr(cells, "take"):  # a Series of polars has no take
+        return [cells[row] for row in rows.tolist()]
+    return cells.take(rows)
+
+
+def replace_columns(data: Data, columns: Mapping[str, Floats]) -> Data:
+    """Returns a table with other numbers in some columns, in the form of the table.
+
+    Args:
+        data: The table; see this module.
+        columns: The numbers [rows] by the name of the column.
+    """
+    names, _, _ = _columns_of(data)
+    places = {names.index(name): values for name, values in columns.items()}
+    if isinstance(data, Mapping):
+        return {name: places.get(place, cells) for place, (name, cells) in enumerate(data.items())}
+    if isinstance(data, np.ndarray) and data.dtype.names is None:
+        copy = data.copy() if data.dtype == object else data.astype(np.float64)
+        for place, values in places.items():
+            copy[:, place] = values
+        return copy
+    if isinstance(data, np.ndarray):  # structured: a field of integers could not have the numbers
+        return {name: columns.get(name, data[name]) for name in names}
+    frame = nw.from_native(data)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    native = frame.to_native()
+    if hasattr(native, "isetitem"):  # pandas, whose names need not be strings
+        native = native.copy()
+        for place, values in places.items():
+            native.isetitem(place, values)
+        return native
+    series = [
+        nw.new_series(name, values, backend=frame.implementation)
+        for name, values in columns.items()
+    ]
+    return frame.with_columns(*series).to_native()
 
 
 def read_rows(

@@ -27,6 +27,7 @@ from chorale_client._asyncio_connection import AsyncioConnection
 from chorale_client._channel import Endpoint, Settings, Tls
 from chorale_client._data_warnings import tell
 from chorale_client._docstrings import like
+from chorale_client._imputation import Imputation, ImputeOptions, impute
 from chorale_client._log_densities import LogDensities
 from chorale_client._model import Model
 from chorale_client._models_and_contexts import Description, Estimate, MemoryPolicy
@@ -130,20 +131,27 @@ class Client(AsyncioConnection):
         timeout: float | None = None,
     ) -> Context:
         """Registers a table; see `chorale_client.Client.register`."""
-        options = RegisterOptions(
-            seasons=seasons,
-            missing_targets=missing_targets,
-            validate_only=validate_only,
-            description=description,
-            labels=labels,
-            expires=expires,
-            replace=replace,
-            etag=etag,
-            memory_rows=memory_rows,
-            memory_policy=memory_policy,
-        )
+        details = (description, labels, expires, replace, etag, memory_rows, memory_policy)
+        options = RegisterOptions(seasons, missing_targets, validate_only, *details)
         job = _calls.register(data, target, name, model, types, progress, options)
         return Context(self, *await self._run(job, timeout))
+
+    @like(_client.Client.impute)
+    async def impute(
+        self,
+        data: Data,
+        *,
+        columns: Sequence[str] | None = None,
+        paths: int = 100,
+        seed: int | None = None,
+        model: str | None = None,
+        types: Types | None = None,
+        progress: Option = None,
+        timeout: float | None = None,
+    ) -> Imputation:
+        """Draws the missing cells of a table; see `chorale_client.Client.impute`."""
+        options = ImputeOptions(columns, paths, seed, model, types)
+        return await self._run(impute(data, progress, options), timeout)
 
     @like(_client.Client.context)
     async def context(self, name: str, *, timeout: float | None = None) -> Context:
@@ -383,13 +391,8 @@ class Context(Description[Client]):
 
     @like(_client.Context.delete)
     async def delete(
-        self,
-        *,
-        etag: str | None = None,
-        allow_missing: bool = False,
-        timeout: float | None = None,
+        self, *, etag: str | None = None, allow_missing: bool = False, timeout: float | None = None
     ) -> None:
         """Deletes the context. Calls that already use it finish normally."""
-        await self._client._run(
-            _calls.delete(self.name, etag, allow_missing=allow_missing), timeout
-        )
+        job = _calls.delete(self.name, etag, allow_missing=allow_missing)
+        await self._client._run(job, timeout)

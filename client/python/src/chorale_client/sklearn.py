@@ -124,7 +124,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         while target in columns:
             target += "_"
         options = RegisterOptions(memory_rows=self.memory_rows)
-        table, _, _ = table_to_register(
+        table, *_ = table_to_register(
             {**columns, target: values}, target, None, self.model, kinds, options
         )
         # The labels of the rows have no effect and need memory.
