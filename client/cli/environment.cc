@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "base/loopback.h"
 #include "base/status_macros.h"
+#include "client/cli/growing_output.h"
 #include "client/cli/output_file.h"
 #include "client/cli/printable.h"
 #include "client/cpp/server_address.h"
@@ -218,7 +219,7 @@ absl::StatusOr<std::string> Environment::WritePartial(
     RETURN_IF_ERROR(status);
     return std::string("standard output");
   }
-  std::string file = absl::StrCat(options.output, ".partial");
+  std::string file = PartialFile(options.output);
   absl::Status status = WriteOutputFile(file, write);
   RETURN_IF_ERROR(status);
   return file;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -36,7 +37,8 @@ struct SharedOptions {
 class Environment {
  public:
   SharedOptions options;
-  absl::Status result;  // of the command that ran
+  absl::Status result;             // of the command that ran
+  std::vector<std::string> words;  // of the command line, the program first
 
   // Returns the client, connected on first use. From then on Ctrl-C, SIGTERM and SIGHUP cancel the
   // call in flight, and the second of them ends the program.

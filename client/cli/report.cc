@@ -59,12 +59,13 @@ size_t Width(const std::string& text) {
 
 }  // namespace
 
-ReportWriter::ReportWriter(std::vector<std::string> columns, Format format, std::ostream* out)
+ReportWriter::ReportWriter(std::vector<std::string> columns, Format format, std::ostream* out,
+                           bool has_header)
     : columns_(std::move(columns)),
       format_(format),
       out_(out),
       right_aligned_(columns_.size(), false) {
-  if (format_ == Format::kCsv) *out_ << CsvLine(columns_);
+  if (format_ == Format::kCsv && has_header) *out_ << CsvLine(columns_);
   if (format_ == Format::kJson) *out_ << "[";
   if (format_ == Format::kTable) table_.push_back(columns_);
 }

@@ -25,8 +25,9 @@ using Cell = std::variant<std::monostate, std::string, int64_t, double, Bytes>;
 // Used by one thread.
 class ReportWriter {
  public:
-  // `out` must outlive the writer.
-  ReportWriter(std::vector<std::string> columns, Format format, std::ostream* out);
+  // `out` must outlive the writer. CSV can lack the header, to continue earlier output.
+  ReportWriter(std::vector<std::string> columns, Format format, std::ostream* out,
+               bool has_header = true);
 
   // Requires one cell per column.
   void Add(const std::vector<Cell>& cells);

@@ -100,6 +100,7 @@ int ParseAndRun(int argc, char** argv) {
   CLI::App app("Get joint samples, predictions and log-densities from a Chorale server.",
                "chorale");
   Environment environment;
+  environment.words.assign(argv, argv + argc);
   app.set_version_flag("--version", "chorale " CHORALE_VERSION);
   app.fallthrough();
   app.require_subcommand(0, 1);

@@ -1,7 +1,9 @@
 // chorale sample
-#include <algorithm>
-#include <cmath>
+#include <unistd.h>
+
+#include <limits>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +13,9 @@
 #include "client/cli/commands.h"
 #include "client/cli/given.h"
 #include "client/cli/group_by.h"
+#include "client/cli/growing_output.h"
 #include "client/cli/report.h"
+#include "client/cli/sample_continuation.h"
 #include "client/cli/sample_report.h"
 
 namespace chorale::client {
@@ -20,6 +24,7 @@ namespace {
 struct SampleArguments {
   RowsOptions rows;
   int64_t paths = 100;
+  int64_t first_path = 0;
   std::optional<uint64_t> seed;
   std::string order = "given";
   std::string sampling = "independent";
@@ -29,13 +34,23 @@ struct SampleArguments {
   bool no_snap = false;
   int64_t local_rows = 0;
   bool summary = false;
+  bool append = false;
   bool validate_only = false;
 };
+
+// As the server's choice: below 2^53, which every JSON parser reads exactly.
+uint64_t RandomSeed() {
+  constexpr int kUnusedBits = 11;
+  std::random_device device;
+  return (uint64_t{device()} << 32 | device()) >> kUnusedBits;
+}
 
 SampleOptions ToOptions(const SampleArguments& arguments) {
   SampleOptions options;
   options.path_count = arguments.paths;
-  options.seed = arguments.seed;
+  options.first_path = arguments.first_path;
+  // Chosen here, so that a call that ends early can be continued.
+  options.seed = arguments.seed.has_value() ? arguments.seed : RandomSeed();
   if (arguments.order == "random") options.order = RowOrder::kRandomPerPath;
   if (arguments.sampling == "sobol") options.sampling = Sampling::kSobol;
   if (arguments.log_density) options.step_densities = StepDensities::kInclude;
@@ -74,17 +89,111 @@ void NoteSummary(const v1::SampleSummary& summary, const Environment& environmen
                                 ", encoding ", Text(timings.encoding()), ")"));
 }
 
-// Writes the values that were drawn before the stream failed. The command returns the error.
-void WriteDrawn(const Samples& samples, const SampleTitle& title, const Environment& environment) {
-  const auto missing = std::count_if(samples.values.begin(), samples.values.end(),
-                                     [](double value) { return std::isnan(value); });
-  const int64_t wanted = samples.path_count * samples.step_count;
-  const Format format = environment.format(Environment::Readers::kPrograms);
-  absl::StatusOr<std::string> file = environment.WritePartial(
-      [&](std::ostream& out) { WriteSamples(samples, title, format, &out); });
-  environment.Note(absl::StrCat(
-      wanted - missing, " of ", wanted, " values were drawn; ",
-      file.ok() ? absl::StrCat("written to ", *file) : std::string(file.status().message())));
+// Writes samples: complete paths as they come, or all of them at the end.
+class SampleOutput {
+ public:
+  SampleOutput(const SampleArguments& arguments, const SampleTitle& title,
+               const Environment* environment)
+      : arguments_(arguments),
+        title_(title),
+        environment_(*environment),
+        format_(environment->format(Environment::Readers::kPrograms)),
+        header_(arguments.append ? SampleWriter::Header::kOmit : SampleWriter::Header::kInclude),
+        // On a terminal, lines would come between those of the progress.
+        grows_(format_ == Format::kCsv && !arguments.summary &&
+               !(environment->options.output.empty() && isatty(STDOUT_FILENO) == 1)),
+        output_(environment->options.output, arguments.append) {}
+
+  // Returns the errors of --append that can be detected in advance.
+  absl::Status Check() const {
+    if (!arguments_.append) return absl::OkStatus();
+    if (format_ != Format::kCsv) return absl::InvalidArgumentError("--append: requires CSV");
+    const std::string& output = environment_.options.output;
+    return HasPartialFile(output) ? CheckEndsBefore(arguments_.first_path, PartialFile(output))
+                                  : absl::OkStatus();
+  }
+
+  // Adds the next paths.
+  absl::Status Add(const Samples& paths) {
+    count_ += paths.path_count;
+    if (!grows_) {
+      drawn_.Append(paths);
+      return absl::OkStatus();
+    }
+    if (!writer_.has_value()) {
+      ASSIGN_OR_RETURN(std::ostream* const out, output_.Open());
+      writer_.emplace(title_, format_, header_, out);
+    }
+    writer_->Add(paths);
+    return output_.Flush();
+  }
+
+  // Call at the end, after a call that was successful.
+  absl::Status Finish(const Samples& samples) {
+    if (grows_) return output_.Finish();
+    return environment_.Write([&](std::ostream& out) { WriteAll(samples, &out); });
+  }
+
+  // Call at the end, if the call has ended early. Writes the paths that were drawn, and the command
+  // that draws the others.
+  void EndEarly(uint64_t seed) {
+    if (count_ == 0 || arguments_.summary) return;
+    absl::StatusOr<std::string> place = output_.place();
+    if (!grows_) {
+      place = environment_.WritePartial([&](std::ostream& out) { WriteAll(drawn_, &out); });
+    }
+    if (!place.ok() || place->empty()) {
+      environment_.Note(absl::StrCat(
+          count_, " of ", arguments_.paths, " paths were drawn; ",
+          place.ok() ? "they cannot be written to a partial file" : place.status().message()));
+      return;
+    }
+    const std::string written =
+        absl::StrCat(count_, " of ", arguments_.paths, " paths were written to ", *place);
+    if (count_ == arguments_.paths) {
+      environment_.Note(written);
+      return;
+    }
+    const bool csv = format_ == Format::kCsv;
+    const char* const use = !csv ? ""
+                            : HasPartialFile(environment_.options.output)
+                                ? ", and completes the file"
+                                : ", to append to this output";
+    environment_.Note(absl::StrCat(written, "; this command draws the others", use, ":"));
+    environment_.Note(CommandFor({.seed = seed,
+                                  .first_path = arguments_.first_path + count_,
+                                  .paths = arguments_.paths - count_,
+                                  .append = csv},
+                                 environment_.words));
+  }
+
+ private:
+  void WriteAll(const Samples& samples, std::ostream* out) const {
+    if (format_ == Format::kJson) {
+      WriteSamplesJson(samples, title_, out);
+      return;
+    }
+    SampleWriter writer(title_, format_, header_, out);
+    writer.Add(samples);
+    writer.Finish();
+  }
+
+  const SampleArguments& arguments_;
+  const SampleTitle title_;
+  const Environment& environment_;
+  const Format format_;
+  const SampleWriter::Header header_;
+  const bool grows_;
+  GrowingOutput output_;
+  std::optional<SampleWriter> writer_;
+  Samples drawn_;      // unless the output grows
+  int64_t count_ = 0;  // of paths
+};
+
+// Whether the call ended before all values were drawn, so that another call can draw the others.
+bool EndedEarly(const absl::Status& status) {
+  return !status.ok() && !absl::IsDataLoss(status) && !absl::IsUnimplemented(status) &&
+         !absl::IsInvalidArgument(status);
 }
 
 absl::Status WriteEstimate(const v1::Estimate& estimate, const Environment& environment) {
@@ -121,19 +230,18 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
     NoteWarnings(summary->warnings(), *environment);
     return WriteEstimate(summary->estimate(), *environment);
   }
+  const SampleTitle title{arguments.rows.context, rows.context.target_column(), groups.labels};
+  SampleOutput output(arguments, title, environment);
+  RETURN_IF_ERROR(output.Check());
+  options.on_paths = [&](const Samples& paths) { return output.Add(groups.InFile(paths)); };
   absl::StatusOr<Samples> samples;
-  std::optional<Samples> drawn;
-  options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
   {
     const int64_t steps = rows.features.row_count() - options.known.rows_size();
     Progress progress("values drawn", arguments.paths * steps, environment->progress());
     options.on_progress = [&progress](int64_t values) { progress.Update(values); };
     samples = client->Sample(arguments.rows.context, sent, options, environment->call());
   }
-  const SampleTitle title{arguments.rows.context, rows.context.target_column(), groups.labels};
-  if (!samples.ok() && drawn.has_value() && !arguments.summary) {
-    WriteDrawn(groups.InFile(*std::move(drawn)), title, *environment);
-  }
+  if (EndedEarly(samples.status())) output.EndEarly(*options.seed);
   RETURN_IF_ERROR(WithLine(samples.status(), arguments.rows.file, rows,
                            groups.InFile(options.known), groups.order));
   samples = groups.InFile(*std::move(samples));
@@ -141,16 +249,12 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   const auto& log_densities = samples->summary.known_log_densities();
   NoteKnown(options.known, {log_densities.begin(), log_densities.end()}, *environment);
   NoteWarnings(samples->summary.warnings(), *environment);
-  if (arguments.summary) {
-    const Format format = environment->format(Environment::Readers::kPeople);
-    const Comparison comparison = arguments.given ? Comparison::kOmit : Comparison::kInclude;
-    return environment->Write([&](std::ostream& out) {
-      WriteSampleSummary(*samples, actual, comparison, title, format, &out);
-    });
-  }
-  const Format format = environment->format(Environment::Readers::kPrograms);
-  return environment->Write(
-      [&](std::ostream& out) { WriteSamples(*samples, title, format, &out); });
+  if (!arguments.summary) return output.Finish(*samples);
+  const Format format = environment->format(Environment::Readers::kPeople);
+  const Comparison comparison = arguments.given ? Comparison::kOmit : Comparison::kInclude;
+  return environment->Write([&](std::ostream& out) {
+    WriteSampleSummary(*samples, actual, comparison, title, format, &out);
+  });
 }
 
 }  // namespace
@@ -164,11 +268,20 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       ->transform(IntegerBetween(1, 1'000'000'000))
       ->type_name("B")
       ->capture_default_str();
-  AddSeedOption(
+  CLI::Option* const seed = AddSeedOption(
       command, &arguments->seed,
       "Seed: the same context, rows and seed give the same samples. With the same seed, samples "
       "of different contexts are independent, but samples of different rows of a context are not. "
-      "Without it, the server chooses a seed");
+      "Without it, a random seed, which is written to standard error");
+  CLI::Option* const first_path =
+      command
+          ->add_option(
+              "--first-path", arguments->first_path,
+              "Index of the first path: draw the paths N to N + B - 1 of the seed, with the "
+              "values that they have in a call for all paths")
+          ->transform(IntegerBetween(0, std::numeric_limits<int32_t>::max()))
+          ->type_name("N")
+          ->needs(seed);
   command
       ->add_option(
           "--order", arguments->order,
@@ -196,6 +309,13 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       "ROWS has the target column, the column 'actual' has its values, and the samples are "
       "compared "
       "with them unless --given is set");
+  command
+      ->add_flag(
+          "--append", arguments->append,
+          "Continue CSV output that ends before --first-path: write no header; with --output "
+          "FILE, continue FILE.partial, and replace FILE by it")
+      ->needs(first_path)
+      ->excludes("--summary");
   command->add_flag("--validate-only", arguments->validate_only,
                     "Validate the call without drawing samples, and write the device memory and "
                     "the estimated time that it needs");
@@ -205,6 +325,11 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       "have lines on each path, without a log-density. With --group-by, steps count from 0 in "
       "each\n"
       "group.\n\n"
+      "CSV is written path by path, as soon as a path and all before it are complete; with\n"
+      "--output FILE, to FILE.partial, which replaces FILE at the end. If the command ends early,\n"
+      "by Ctrl-C, --timeout or a lost connection, the complete paths remain in the output or in\n"
+      "FILE.partial, and it writes the command that draws the others to standard error. In JSON,\n"
+      "the others become an object of their own.\n\n"
       "Examples:\n"
       "  chorale sample houses new.csv --paths 1000 --seed 7 --output samples.csv\n"
       "  chorale sample houses new.csv --paths 1000 --summary\n"

@@ -25,26 +25,6 @@ ordered_json Paths(const std::vector<Value>& values, int64_t row_count) {
   return paths;
 }
 
-void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ostream* out) {
-  ordered_json object = {{"context", title.context},
-                         {"target", title.target},
-                         {"seed", samples.summary.seed()},
-                         {"values", Paths(samples.values, samples.row_count)}};
-  if (!samples.log_densities.empty()) {
-    object["log_densities"] = Paths(samples.log_densities, samples.row_count);
-  }
-  if (!samples.rows_by_step.empty()) {
-    object["rows_by_step"] = Paths(samples.rows_by_step, samples.step_count);
-  }
-  const auto& known = samples.summary.known_log_densities();
-  if (!title.groups.empty()) object["groups"] = title.groups;
-  if (!known.empty() && title.groups.empty()) object["known_log_density"] = known[0];
-  if (!known.empty() && !title.groups.empty()) {
-    object["known_log_density"] = std::vector<double>(known.begin(), known.end());
-  }
-  *out << object.dump() << '\n';
-}
-
 // Returns the step at which each path drew each query row [B, T], from 0 in each group; empty
 // without random orders.
 std::vector<Cell> StepsByRow(const Samples& samples) {
@@ -53,7 +33,6 @@ std::vector<Cell> StepsByRow(const Samples& samples) {
   for (size_t i = 0; i < samples.rows_by_step.size(); ++i) {
     const int64_t path = static_cast<int64_t>(i) / samples.step_count;
     const int64_t step = static_cast<int64_t>(i) % samples.step_count;
-    if (samples.rows_by_step[i] < 0) continue;  // not drawn
     const std::vector<int64_t>& firsts = samples.first_steps;
     const int64_t first = *(std::upper_bound(firsts.begin(), firsts.end(), step) - 1);
     steps[path * samples.row_count + samples.rows_by_step[i]] = step - first;
@@ -175,31 +154,51 @@ ordered_json SummaryJson(const SampleStatistics& statistics, const Coverage& cov
 
 }  // namespace
 
-void WriteSamples(const Samples& samples, const SampleTitle& title, Format format,
-                  std::ostream* out) {
-  if (format == Format::kJson) {
-    WriteSamplesJson(samples, title, out);
-    return;
+void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ostream* out) {
+  ordered_json object = {{"context", title.context},
+                         {"target", title.target},
+                         {"seed", samples.summary.seed()},
+                         {"first_path", samples.first_path},
+                         {"values", Paths(samples.values, samples.row_count)}};
+  if (!samples.log_densities.empty()) {
+    object["log_densities"] = Paths(samples.log_densities, samples.row_count);
   }
+  if (!samples.rows_by_step.empty()) {
+    object["rows_by_step"] = Paths(samples.rows_by_step, samples.step_count);
+  }
+  const auto& known = samples.summary.known_log_densities();
+  if (!title.groups.empty()) object["groups"] = title.groups;
+  if (!known.empty() && title.groups.empty()) object["known_log_density"] = known[0];
+  if (!known.empty() && !title.groups.empty()) {
+    object["known_log_density"] = std::vector<double>(known.begin(), known.end());
+  }
+  *out << object.dump() << '\n';
+}
+
+void SampleWriter::Add(const Samples& samples) {
   const bool with_densities = !samples.log_densities.empty();
   const std::vector<Cell> steps = StepsByRow(samples);
-  std::vector<std::string> columns = {"path", "row", title.target};
-  if (with_densities) columns.push_back("log_density");
-  if (!steps.empty()) columns.push_back("step");
-  ReportWriter report(columns, format, out);
+  if (!report_.has_value()) {
+    std::vector<std::string> columns = {"path", "row", title_.target};
+    if (with_densities) columns.push_back("log_density");
+    if (!steps.empty()) columns.push_back("step");
+    report_.emplace(columns, format_, out_, header_ == Header::kInclude);
+  }
   for (size_t i = 0; i < samples.values.size(); ++i) {
-    if (std::isnan(samples.values[i])) continue;  // not drawn
     const auto index = static_cast<int64_t>(i);
-    std::vector<Cell> cells = {index / samples.row_count, index % samples.row_count,
-                               samples.values[i]};
+    std::vector<Cell> cells = {samples.first_path + index / samples.row_count,
+                               index % samples.row_count, samples.values[i]};
     if (with_densities) {
       const double density = samples.log_densities[i];
       cells.push_back(std::isnan(density) ? Cell() : Cell(density));
     }
     if (!steps.empty()) cells.push_back(steps[i]);
-    report.Add(cells);
+    report_->Add(cells);
   }
-  report.Finish();
+}
+
+void SampleWriter::Finish() {
+  if (report_.has_value()) report_->Finish();
 }
 
 void WriteSampleSummary(const Samples& samples, absl::Span<const double> actual,

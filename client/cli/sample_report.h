@@ -2,6 +2,7 @@
 #ifndef CHORALE_CLIENT_CLI_SAMPLE_REPORT_H_
 #define CHORALE_CLIENT_CLI_SAMPLE_REPORT_H_
 
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -19,10 +20,29 @@ struct SampleTitle {
   std::vector<std::string> groups = {};  // [G]: labels; empty without groups
 };
 
-// Prints a line for each value (path, row, value), or a JSON object with [B, T] arrays, with the
-// known values. Values that were not drawn (NaN) have no line, and are null in JSON.
-void WriteSamples(const Samples& samples, const SampleTitle& title, Format format,
-                  std::ostream* out);
+// Prints a line for each value (path, row, value), with the known values. Used by one thread.
+class SampleWriter {
+ public:
+  // `out` must outlive the writer. `format` is not kJson.
+  enum class Header { kOmit, kInclude };
+  SampleWriter(const SampleTitle& title, Format format, Header header, std::ostream* out)
+      : title_(title), format_(format), header_(header), out_(out) {}
+
+  // Adds paths. All of them have log-densities and steps, or none.
+  void Add(const Samples& samples);
+  // Call once, after the last path.
+  void Finish();
+
+ private:
+  const SampleTitle title_;
+  const Format format_;
+  const Header header_;
+  std::ostream* const out_;
+  std::optional<ReportWriter> report_;  // since the first path
+};
+
+// Prints a JSON object with [B, T] arrays, with the known values.
+void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ostream* out);
 
 // Whether a summary compares the samples with the actual values, which are then observed values.
 // Otherwise they are the known values on which the samples are conditional.

@@ -184,6 +184,10 @@ struct Predictions {
 struct SampleOptions {
   int64_t path_count = 1;             // B
   std::optional<uint64_t> seed = {};  // none: the server chooses a seed and returns it
+  // The index of the first path: the call draws the paths [first_path, first_path + path_count) of
+  // the seed, which is required unless it is 0. Known values for each path are those of these
+  // paths. Unimplemented if the server is too old to support it.
+  int64_t first_path = 0;
   RowOrder order = RowOrder::kGiven;
   StepDensities step_densities = StepDensities::kOmit;
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
@@ -193,12 +197,17 @@ struct SampleOptions {
   std::vector<int32_t> group_sizes = {};
   int64_t local_rows = 0;
   v1::Source expected_source = {};
+  // Whether each block of SampleStream has all steps of its paths (v1::SampleRequest.whole_paths).
+  // Unimplemented if the server is too old to support it.
+  bool whole_paths = false;
+  Precision precision = Precision::kFloat64;  // in which the server sends values and densities
   // Sample only: called with the number of values drawn so far, of B * U; may be empty.
   std::function<void(int64_t values)> on_progress = nullptr;
-  // Sample only: called with the values drawn so far if the call fails after some values were
-  // drawn, unless the caller cancelled it. Missing values are NaN, and -1 in rows_by_step. May
-  // be empty.
-  std::function<void(Samples drawn)> on_broken = nullptr;
+  // Sample only: called with the next paths as soon as they and all earlier paths are complete; may
+  // be empty. So if the call ends early, the caller has its first n paths, and continues it by a
+  // call with the same seed and `first_path` + n. The summary has only the seed of the options. If
+  // it returns an error, the call cancels the stream and returns the error.
+  std::function<absl::Status(const Samples& paths)> on_paths = nullptr;
 };
 
 struct SummarizeOptions {

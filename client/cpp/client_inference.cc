@@ -1,4 +1,4 @@
-// The inference calls of Client: Predict, Sample and LogDensity.
+// The calls Predict and LogDensity of Client.
 #include <algorithm>
 #include <utility>
 
@@ -117,63 +117,6 @@ class WarningMerger {
   std::vector<Merged> merged_;
 };
 
-v1::SampleRequest ToProto(const std::string& id, const DataFrame& rows,
-                          const SampleOptions& options) {
-  v1::SampleRequest request;
-  SetPathFields(id, rows, options, &request);
-  request.set_include_log_densities(options.step_densities == StepDensities::kInclude);
-  return request;
-}
-
-using BlockHandler = absl::FunctionRef<absl::Status(const v1::SampleBlock&)>;
-
-// The outcome of one attempt of a sampling stream.
-struct StreamEnd {
-  absl::Status status;
-  bool delivered = false;  // at least one block was passed on
-};
-
-// Reads messages until the stream ends or `on_block` returns an error, which is returned.
-absl::Status ReadBlocks(Call* call, grpc::ClientAsyncReader<v1::SampleResponse>* reader,
-                        BlockHandler on_block, StreamEnd* end,
-                        std::optional<v1::SampleSummary>* summary) {
-  while (true) {
-    v1::SampleResponse message;
-    reader->Read(&message, Call::tag());
-    if (!call->Wait()) return absl::OkStatus();
-    if (message.has_summary()) *summary = std::move(*message.mutable_summary());
-    for (const v1::SampleBlock& block : message.blocks().blocks()) {
-      end->delivered = true;
-      RETURN_IF_ERROR(on_block(block));
-    }
-  }
-}
-
-StreamEnd RunStream(v1::Chorale::Stub* stub, const v1::SampleRequest& request,
-                    absl::string_view context_id, const Deadline& deadline,
-                    const Cancellation* cancellation, BlockHandler on_block,
-                    v1::SampleSummary* summary_out) {
-  StreamEnd end;
-  Call call(context_id, deadline, cancellation);
-  auto reader = stub->PrepareAsyncSample(call.context(), request, call.queue());
-  reader->StartCall(Call::tag());
-  absl::Status refused;
-  std::optional<v1::SampleSummary> summary;
-  if (call.Wait()) refused = ReadBlocks(&call, reader.get(), on_block, &end, &summary);
-  if (!refused.ok()) call.context()->TryCancel();
-  grpc::Status status;
-  reader->Finish(&status, Call::tag());
-  call.Wait();
-  end.status = refused.ok() ? call.Result(status) : refused;
-  if (!end.status.ok()) return end;
-  if (!summary.has_value()) {
-    end.status = absl::DataLossError("the server ended the stream of samples without a summary");
-    return end;
-  }
-  *summary_out = std::move(*summary);
-  return end;
-}
-
 }  // namespace
 
 absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFrame& rows,
@@ -214,80 +157,6 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
   RETURN_IF_ERROR(status);
   predictions.warnings = warnings.Take();
   return predictions;
-}
-
-absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id, const DataFrame& rows,
-                                                       const SampleOptions& options,
-                                                       BlockHandler on_block,
-                                                       const CallOptions& call) {
-  RETURN_IF_ERROR(CheckQueryRows(rows, options.known, options.group_sizes));
-  const v1::SampleRequest request = ToProto(id, rows, options);
-  RETURN_IF_ERROR(CheckMessageSize(request));
-  v1::SampleSummary summary;
-  absl::Status broken;  // the error of a stream that had delivered blocks
-  absl::Status status = Run(call, [&](const Deadline& deadline) {
-    const StreamEnd end = RunStream(connection_->streams(), request, id, deadline,
-                                    call.cancellation, on_block, &summary);
-    if (!end.delivered) return end.status;
-    broken = end.status;
-    return absl::OkStatus();
-  });
-  RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(broken);
-  RETURN_IF_ERROR(CheckKnownLogDensities(summary.known_log_densities(), options.known,
-                                         options.path_count, CountGroups(options.group_sizes)));
-  return summary;
-}
-
-absl::StatusOr<Samples> Client::Sample(const std::string& id, const DataFrame& rows,
-                                       const SampleOptions& options, const CallOptions& call) {
-  if (options.path_count < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("path_count: ", options.path_count, ", must be at least 1"));
-  }
-  RETURN_IF_ERROR(CheckQueryRows(rows, options.known, options.group_sizes));
-  std::optional<SampleAssembly> assembly;
-  const auto on_block = [&](const v1::SampleBlock& block) {
-    // Created here, so that a rejected request allocates no memory.
-    if (!assembly.has_value()) {
-      assembly.emplace(options.path_count, rows.row_count(), options.order, options.step_densities,
-                       options.known, options.group_sizes);
-    }
-    absl::Status added = assembly->Add(block);
-    if (added.ok() && options.on_progress) options.on_progress(assembly->value_count());
-    return added;
-  };
-  absl::StatusOr<v1::SampleSummary> summary = SampleStream(id, rows, options, on_block, call);
-  const bool broken = !summary.ok() && summary.status().code() != absl::StatusCode::kCancelled &&
-                      summary.status().code() != absl::StatusCode::kDataLoss &&
-                      summary.status().code() != absl::StatusCode::kUnimplemented;
-  if (broken && assembly.has_value() && options.on_broken) options.on_broken(assembly->TakeDrawn());
-  RETURN_IF_ERROR(summary.status());
-  if (!assembly.has_value()) {
-    return absl::DataLossError("the server ended the stream of samples without values");
-  }
-  return assembly->Finish(std::move(*summary));
-}
-
-absl::StatusOr<v1::SampleSummary> Client::ValidateSample(const std::string& id,
-                                                         const DataFrame& rows,
-                                                         const SampleOptions& options,
-                                                         const CallOptions& call) {
-  RETURN_IF_ERROR(CheckQueryRows(rows, options.known, options.group_sizes));
-  v1::SampleRequest request = ToProto(id, rows, options);
-  request.set_validate_only(true);
-  RETURN_IF_ERROR(CheckMessageSize(request));
-  const auto on_block = [](const v1::SampleBlock&) {
-    return absl::UnimplementedError("the server draws samples instead of validating the call");
-  };
-  v1::SampleSummary summary;
-  absl::Status status = Run(call, [&](const Deadline& deadline) {
-    return RunStream(connection_->streams(), request, id, deadline, call.cancellation, on_block,
-                     &summary)
-        .status;
-  });
-  RETURN_IF_ERROR(status);
-  return summary;
 }
 
 absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const DataFrame& rows,

@@ -18,10 +18,15 @@ enum class RowOrder { kGiven, kRandomPerPath };
 
 enum class StepDensities { kOmit, kInclude };
 
+// The type in which the server sends values and log-densities. float32 halves the bytes; the
+// relative error is at most 2^-24 (v1::SampleRequest.float32_values).
+enum class Precision { kFloat64, kFloat32 };
+
 // B joint sample paths over T query rows, in the order of the rows and the units of the target
 // column. A path draws the U query rows whose values are not known. With groups of query rows, a
 // path over all rows consists of a path over each group, which are independent.
 struct Samples {
+  int64_t first_path = 0;      // the index of the first path among those of the seed
   int64_t path_count = 0;      // B
   int64_t row_count = 0;       // T
   int64_t step_count = 0;      // U: of all groups together
@@ -35,6 +40,10 @@ struct Samples {
   std::vector<int32_t> rows_by_step;
   std::vector<int64_t> first_steps;  // [G]: the index of the first step of each group
   v1::SampleSummary summary;
+
+  // Appends the paths that follow these, of a call with the same seed and rows, or of on_paths
+  // (client.h). Keeps the summary, unless there are no paths yet.
+  void Append(const Samples& next);
 };
 
 // Thread-compatible.
@@ -43,9 +52,11 @@ class SampleAssembly {
   // Requires path_count > 0, row_count > 0, and valid known rows and groups (known_values.h,
   // groups.h).
   SampleAssembly(int64_t path_count, int64_t row_count, RowOrder order, StepDensities densities,
-                 const v1::KnownValues& known = {}, absl::Span<const int32_t> group_sizes = {});
+                 const v1::KnownValues& known = {}, absl::Span<const int32_t> group_sizes = {},
+                 int64_t first_path = 0, Precision precision = Precision::kFloat64);
 
-  // Adds the values of a block. Blocks may arrive in any order. DataLoss, with the reason, if the
+  // Adds the values of a block. Blocks may arrive in any order, and in float64 even if float32 is
+  // requested, because older servers do not support it. DataLoss, with the reason, if the
   // block is outside [B, U], if its arrays do not match its ranges, or if it repeats a step or a
   // query row of a path. Unimplemented if it has values of known rows, or ignores groups.
   absl::Status Add(const v1::SampleBlock& block);
@@ -53,9 +64,10 @@ class SampleAssembly {
   // The number of values drawn so far, of B * U.
   int64_t value_count() const { return value_count_; }
 
-  // Returns the values so far; missing values are NaN, and -1 in rows_by_step. Call instead of
-  // Finish.
-  Samples TakeDrawn() { return std::move(samples_); }
+  // Whether more paths are complete, together with all earlier paths, than NextPaths has returned.
+  bool has_more_paths() const { return complete_ > returned_; }
+  // Returns these paths.
+  Samples NextPaths();
 
   // Returns the samples. Call once, at the end of the stream. DataLoss if values are missing.
   absl::StatusOr<Samples> Finish(v1::SampleSummary summary);
@@ -66,19 +78,27 @@ class SampleAssembly {
 
   // The number of steps of a path over a group.
   int64_t StepsOf(int64_t group) const;
+  // Whether the block has float32 values. An older server sends float64 values nevertheless.
+  bool HasFloats(const v1::SampleBlock& block) const {
+    return precision_ == Precision::kFloat32 && !block.float_values().empty();
+  }
   // Whether blocks have the query rows of their values.
   bool has_rows() const { return has_groups_ || order_ == RowOrder::kRandomPerPath; }
 
   const RowOrder order_;
   const StepDensities densities_;
+  const Precision precision_;
   const bool has_groups_;
   const std::vector<int64_t> group_of_;    // [T]
   const std::vector<int64_t> drawn_rows_;  // [U]: the query rows whose values are not known
   std::vector<bool> is_known_;             // [T]
   Samples samples_;
   int64_t value_count_ = 0;
-  std::vector<bool> step_seen_;  // [B, U]
-  std::vector<bool> row_seen_;   // [B, T]
+  std::vector<int64_t> missing_;  // [B]: the values of each path that have not arrived
+  int64_t complete_ = 0;          // the first paths, without those after one with missing values
+  int64_t returned_ = 0;          // by NextPaths
+  std::vector<bool> step_seen_;   // [B, U]
+  std::vector<bool> row_seen_;    // [B, T]
 };
 
 }  // namespace chorale::client

@@ -11,11 +11,12 @@
 namespace chorale::client {
 
 std::string ShellWord(absl::string_view text) {
-  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+  const bool plain = std::all_of(text.begin(), text.end(), [&](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-           absl::StrContains("_./:+@%-", absl::string_view(&c, 1));
+           absl::StrContains(absl::StartsWith(text, "--") ? "_./:+@%-=" : "_./:+@%-",
+                             absl::string_view(&c, 1));
   });
-  if (plain) return std::string(text);
+  if (plain && !text.empty()) return std::string(text);
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", R"('\'')"}}), "'");
 }
 

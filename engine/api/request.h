@@ -131,12 +131,15 @@ struct PredictRequest : RequestBase {
 };
 
 struct SampleRequest : RequestBase {
-  int64_t paths = 0;  // B
+  int64_t paths = 0;       // B
+  int64_t first_path = 0;  // the index of the first of the B paths among those of the seed
   RowOrder order = RowOrder::kGiven;
   std::optional<uint64_t> seed;  // none: the engine chooses one
   Sampling sampling = Sampling::kIndependent;
   Snapping snapping = Snapping::kOn;
   bool want_log_densities = false;
+  bool whole_paths = false;     // blocks have all steps of their paths
+  bool float32_values = false;  // the caller converts the values to float32
   // The request is validated and not run: the observer receives no block, and a summary with an
   // estimate.
   bool validate_only = false;
@@ -237,6 +240,7 @@ struct PredictResult : ResultBase {
 // Values of some paths over some of their steps, in the order in which they are drawn. With groups,
 // each path belongs to one of them.
 struct SampleBlock {
+  // The indices of the paths, from SampleRequest::first_path.
   int64_t first_path = 0;             // without groups
   std::vector<int32_t> path_indices;  // [paths]; with groups
   int64_t paths = 0;

@@ -15,7 +15,7 @@ DrawSession::DrawSession(CallStart start, const SessionEnvironment* environment,
 
 std::vector<EqualPaths> DrawSession::PlanPaths() {
   groups_.emplace(*request_);
-  paths_.emplace(&*groups_, request_->paths);
+  paths_.emplace(&*groups_, request_->paths, request_->first_path);
   return paths_->lengths();
 }
 
@@ -55,23 +55,29 @@ std::vector<float> DrawSession::ForcedValues(const DrawSlot& slot) const {
 }
 
 void DrawSession::CollectTiles(absl::Time now) {
-  const int64_t earlier = drawn_values_;
+  const int64_t earlier = taken_values_;
   for (DrawSlot& slot : slots()) {
-    if (slot.work == nullptr) continue;
-    if (slot.work->steps_done() > slot.taken) {
-      if (drawn_values_ == 0) {
-        NoteFirstStep(now);
-        environment().metrics->TimeToFirstStep(now - arrival());
-      }
-      if (TakesMixtures()) TakeMixtures(slot);
-      TakeBlock(NextBlock(&slot));
-    }
-    if (!slot.work->done()) continue;
-    NoteKnownLogDensities(slot);
-    StartNextTile(&slot);
+    if (slot.work != nullptr) CollectTile(&slot, now);
   }
-  if (drawn_values_ > earlier) ReportValues(kind(), drawn_values_ - earlier);
+  if (taken_values_ > earlier) ReportValues(kind(), taken_values_ - earlier);
   if (AllTilesTaken()) EndDraws();
+}
+
+void DrawSession::CollectTile(DrawSlot* slot, absl::Time now) {
+  const bool done = slot->work->done();
+  if (slot->work->steps_done() > slot->taken) {
+    if (!std::exchange(has_drawn_, true)) {
+      NoteFirstStep(now);
+      environment().metrics->TimeToFirstStep(now - arrival());
+    }
+    if (done || !request_->whole_paths) {
+      if (TakesMixtures()) TakeMixtures(*slot);
+      TakeBlock(NextBlock(slot));
+    }
+  }
+  if (!done) return;
+  NoteKnownLogDensities(*slot);
+  StartNextTile(slot);
 }
 
 SampleBlock DrawSession::NextBlock(DrawSlot* slot) {
@@ -113,7 +119,7 @@ SampleBlock DrawSession::NextBlock(DrawSlot* slot) {
     }
   }
   slot->taken += block.steps;
-  drawn_values_ += count;
+  taken_values_ += count;
   return block;
 }
 

@@ -21,8 +21,9 @@ struct DrawSlot : TileSlot<DecodeWork> {
   int64_t taken = 0;           // these positions, and those of blocks that were taken
 };
 
-// Draws several tiles at a time in their order, and takes the values of each tick as blocks. Known
-// values are forced at the first positions, and are not in blocks.
+// Draws several tiles at a time in their order, and takes the values of each tick as blocks, or
+// with SampleRequest::whole_paths the values of each tile when it is done. Known values are forced
+// at the first positions, and are not in blocks.
 //
 // Thread contract: see Session.
 class DrawSession : public TiledSession<DrawSlot> {
@@ -31,7 +32,7 @@ class DrawSession : public TiledSession<DrawSlot> {
   DrawSession(CallStart start, const SessionEnvironment* environment,
               std::shared_ptr<const SampleRequest> request);
 
-  // Takes the values of a tile that were drawn in the last tick.
+  // Takes values of a tile. In the block, paths count from 0.
   virtual void TakeBlock(SampleBlock block) = 0;
   // Whether TakeMixtures is called. Does not change between Start and the end.
   virtual bool TakesMixtures() const { return false; }
@@ -56,12 +57,13 @@ class DrawSession : public TiledSession<DrawSlot> {
     return slot.order.empty() ? static_cast<int32_t>(position)
                               : slot.order[p * slot.tile.positions + position];
   }
-  int64_t drawn_values() const { return drawn_values_; }
+  int64_t taken_values() const { return taken_values_; }
   // Returns the log-densities of the known values; complete when all blocks were taken.
   std::vector<double> TakeKnownLogDensities() { return std::move(known_log_densities_); }
 
  private:
   std::vector<float> ForcedValues(const DrawSlot& slot) const;
+  void CollectTile(DrawSlot* slot, absl::Time now);
   SampleBlock NextBlock(DrawSlot* slot);
   void NoteKnownLogDensities(const DrawSlot& slot);
 
@@ -69,7 +71,8 @@ class DrawSession : public TiledSession<DrawSlot> {
   std::optional<QueryGroups> groups_;  // since PlanPaths
   std::optional<GroupedPaths> paths_;  // since PlanPaths
   uint64_t random_key_ = 0;
-  int64_t drawn_values_ = 0;
+  bool has_drawn_ = false;
+  int64_t taken_values_ = 0;
   std::vector<double> known_log_densities_;  // [sets, G]
 };
 

@@ -8,8 +8,8 @@
 
 namespace chorale {
 
-GroupedPaths::GroupedPaths(const QueryGroups* groups, int64_t paths)
-    : groups_(groups), paths_(paths) {
+GroupedPaths::GroupedPaths(const QueryGroups* groups, int64_t paths, int64_t first_path)
+    : groups_(groups), paths_(paths), first_path_(first_path) {
   std::map<std::pair<int64_t, int64_t>, size_t> index;
   for (int64_t group = 0; group < groups->count(); ++group) {
     const auto [at, is_new] =
@@ -63,7 +63,7 @@ std::vector<int32_t> GroupedPaths::RandomOrders(uint64_t seed, int64_t first, in
     const int64_t known = groups_->known(path.group);
     orders.insert(orders.end(), rows.begin(), rows.begin() + known);
     order.resize(rows.size() - known);
-    kernels::DrawOrder(seed, PathNumber(path), static_cast<int64_t>(order.size()), order.data());
+    kernels::DrawOrder(seed, NumberOf(path), static_cast<int64_t>(order.size()), order.data());
     for (const int32_t i : order) orders.push_back(rows[known + i]);
   }
   return orders;
@@ -71,7 +71,7 @@ std::vector<int32_t> GroupedPaths::RandomOrders(uint64_t seed, int64_t first, in
 
 std::vector<uint64_t> GroupedPaths::Numbers(int64_t first, int64_t count, Sampling sampling) const {
   std::vector<uint64_t> numbers(count);
-  for (int64_t p = 0; p < count; ++p) numbers[p] = PathNumber(At(first + p), sampling);
+  for (int64_t p = 0; p < count; ++p) numbers[p] = NumberOf(At(first + p), sampling);
   return numbers;
 }
 

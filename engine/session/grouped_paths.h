@@ -15,12 +15,12 @@ namespace chorale {
 // A path of a request.
 struct GroupPath {
   int64_t group = 0;
-  int64_t path = 0;  // of the group
+  int64_t path = 0;  // of the group, from 0
 };
 
-// Returns the number by which a path draws its random numbers (DecodeSpec::path_numbers). It does
-// not depend on the number of groups or paths, and for the first group it is the path, with a flag
-// for Sobol points.
+// Returns the number by which a path draws its random numbers (DecodeSpec::path_numbers), where
+// `path.path` counts from SampleRequest::first_path. It does not depend on the number of groups or
+// paths, and for the first group it is the path, with a flag for Sobol points.
 inline uint64_t PathNumber(const GroupPath& path, Sampling sampling = Sampling::kIndependent) {
   const uint64_t flag = sampling == Sampling::kSobol ? kernels::kSobolFlag : 0;
   return flag | (static_cast<uint64_t>(path.group) << 32) | static_cast<uint64_t>(path.path);
@@ -32,8 +32,9 @@ inline uint64_t PathNumber(const GroupPath& path, Sampling sampling = Sampling::
 // follow alike. Immutable.
 class GroupedPaths {
  public:
-  // Each group has `paths` paths, fewer than 2^32. REQUIRES: `groups` outlives this object.
-  GroupedPaths(const QueryGroups* groups, int64_t paths);
+  // Each group has `paths` paths, of which the first draws the random numbers of `first_path`.
+  // REQUIRES: first_path + paths <= 2^32; `groups` outlives this object.
+  GroupedPaths(const QueryGroups* groups, int64_t paths, int64_t first_path = 0);
 
   // The lengths of the paths in the sequence.
   std::vector<EqualPaths> lengths() const;
@@ -57,8 +58,13 @@ class GroupedPaths {
     std::vector<int64_t> groups;  // ascending
   };
 
+  uint64_t NumberOf(const GroupPath& path, Sampling sampling = Sampling::kIndependent) const {
+    return PathNumber({path.group, first_path_ + path.path}, sampling);
+  }
+
   const QueryGroups* const groups_;
   const int64_t paths_;
+  const int64_t first_path_;
   std::vector<EqualGroups> equal_groups_;
 };
 

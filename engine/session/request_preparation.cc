@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,14 @@ absl::Status CheckModelRange(absl::string_view field, const std::vector<double>&
 }
 
 absl::Status CheckModelRange(const RequestBase& request, const FeatureTransform& transform) {
+  return CheckModelRange("known.values", request.known.values, transform);
+}
+absl::Status CheckModelRange(const SampleRequest& request, const FeatureTransform& transform) {
+  const double largest = std::abs(transform.y_mean()) + transform.y_std() * kLargestScaledTarget;
+  if (request.float32_values && largest > double{std::numeric_limits<float>::max()}) {
+    return InvalidField("float32_values",
+                        "is not possible, because values of the target may exceed float32");
+  }
   return CheckModelRange("known.values", request.known.values, transform);
 }
 absl::Status CheckModelRange(const LogDensityRequest& request, const FeatureTransform& transform) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -232,6 +233,8 @@ absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& co
   const int64_t query_rows = request.query_rows.rows();
   RETURN_IF_ERROR(InRange("path_count", request.paths, 1, limits.max_paths));
   RETURN_IF_ERROR(AtMost("path_count", "values", request.paths, query_rows, 1, limits.max_values));
+  constexpr int64_t kMaxPath = std::numeric_limits<int32_t>::max();  // SampleBlock::path_indices
+  RETURN_IF_ERROR(InRange("first_path", request.first_path, 0, kMaxPath - request.paths));
   RETURN_IF_ERROR(ValidateKnownValues(request.known, request.paths, "paths"));
   const QueryGroups groups(request);
   RETURN_IF_ERROR(

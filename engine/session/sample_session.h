@@ -11,7 +11,9 @@
 
 namespace chorale {
 
-// Passes the values of each tick to the observer, and draws no more than it acknowledges.
+// Passes the values of each tick, or whole paths, to the observer, and stops drawing while it has
+// not acknowledged too many of them. Values of paths that are not complete were not passed to it,
+// so it cannot acknowledge them and they do not count.
 //
 // Thread contract: see Session.
 class SampleSession : public DrawSession {
@@ -24,7 +26,7 @@ class SampleSession : public DrawSession {
 
  protected:
   void AppendTiles(std::vector<Slice>* slices) override;
-  void TakeBlock(SampleBlock block) override { observer_->OnBlock(std::move(block)); }
+  void TakeBlock(SampleBlock block) override;
   void EndDraws() override { Complete(); }
   void Deliver(absl::Status status, absl::Time now) override;
 
@@ -32,6 +34,8 @@ class SampleSession : public DrawSession {
   int64_t UnacknowledgedValues() const;
 
   const uint64_t seed_;
+  const int64_t first_path_;
+  const bool whole_paths_;
   const std::shared_ptr<SampleObserver> observer_;
 };
 

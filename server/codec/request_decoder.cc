@@ -106,7 +106,12 @@ absl::Status DecodePaths(const Message& message, const Limits& limits, SampleReq
   ASSIGN_OR_RETURN(request->sampling, DecodeSampling(message.sampling()));
   ASSIGN_OR_RETURN(request->snapping, DecodeSnapping(message.snapping()));
   request->paths = message.path_count();
+  request->first_path = message.first_path();
   if (message.has_seed()) request->seed = message.seed();
+  if (message.first_path() != 0 && !message.has_seed()) {
+    return InvalidField("seed", absl::StrCat("is required, because first_path is ",
+                                             message.first_path(), " and counts the seed's paths"));
+  }
   request->validate_only = message.validate_only();
   return absl::OkStatus();
 }
@@ -166,6 +171,8 @@ absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, con
   SampleRequest request;
   RETURN_IF_ERROR(DecodePaths(message, limits, &request));
   request.want_log_densities = message.include_log_densities();
+  request.whole_paths = message.whole_paths();
+  request.float32_values = message.float32_values();
   return request;
 }
 

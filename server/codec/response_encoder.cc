@@ -1,5 +1,7 @@
 #include "server/codec/response_encoder.h"
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -36,6 +38,24 @@ void EncodeEstimate(const Estimate& estimate, v1::Estimate* message) {
   if (estimate.duration.has_value()) {
     EncodeDuration(*estimate.duration, message->mutable_duration());
   }
+}
+
+// Rounds to the nearest float32. Engine requests with values beyond its range are rejected.
+float Rounded(double value) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(value, -kMost, kMost));
+}
+
+// Encodes entries [begin, end) in the field of the precision.
+void EncodeNumbers(const std::vector<double>& numbers, int64_t begin, int64_t end,
+                   Precision precision, google::protobuf::RepeatedField<double>* doubles,
+                   google::protobuf::RepeatedField<float>* floats) {
+  if (precision == Precision::kFloat64) {
+    doubles->Add(numbers.begin() + begin, numbers.begin() + end);
+    return;
+  }
+  floats->Reserve(static_cast<int>(end - begin));
+  for (int64_t i = begin; i < end; ++i) floats->Add(Rounded(numbers[i]));
 }
 
 void Copy(const std::vector<double>& from, google::protobuf::RepeatedField<double>* to) {
@@ -231,7 +251,8 @@ void EncodeSummarize(const SummarizeResult& result, v1::SummarizeResponse* messa
   Copy(result.paths, message->mutable_paths());
 }
 
-void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::SampleBlock* message) {
+void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, Precision precision,
+                 v1::SampleBlock* message) {
   if (block.path_indices.empty()) {
     message->set_first_path(block.first_path + first);
   } else {
@@ -243,21 +264,22 @@ void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::Sam
   message->set_step_count(block.steps);
   const int64_t begin = first * block.steps;
   const int64_t end = (first + paths) * block.steps;
-  message->mutable_values()->Add(block.values.begin() + begin, block.values.begin() + end);
+  EncodeNumbers(block.values, begin, end, precision, message->mutable_values(),
+                message->mutable_float_values());
   if (!block.log_densities.empty()) {
-    message->mutable_log_densities()->Add(block.log_densities.begin() + begin,
-                                          block.log_densities.begin() + end);
+    EncodeNumbers(block.log_densities, begin, end, precision, message->mutable_log_densities(),
+                  message->mutable_float_log_densities());
   }
   if (!block.query_rows.empty()) {
     message->mutable_rows()->Add(block.query_rows.begin() + begin, block.query_rows.begin() + end);
   }
 }
 
-int64_t EncodedBytesPerPath(const SampleBlock& block) {
-  constexpr int64_t kDouble = 8;
+int64_t EncodedBytesPerPath(const SampleBlock& block, Precision precision) {
+  const int64_t number = precision == Precision::kFloat64 ? 8 : 4;
   constexpr int64_t kMaxVarint = 5;  // indices are never negative
-  int64_t per_value = kDouble;
-  if (!block.log_densities.empty()) per_value += kDouble;
+  int64_t per_value = number;
+  if (!block.log_densities.empty()) per_value += number;
   if (!block.query_rows.empty()) per_value += kMaxVarint;
   return per_value * block.steps + (block.path_indices.empty() ? 0 : kMaxVarint);
 }

@@ -21,12 +21,16 @@ void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* me
 void EncodeSummarize(const SummarizeResult& result, v1::SummarizeResponse* message);
 void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message);
 
+// The type of the values and log-densities of a block in a message.
+enum class Precision { kFloat64, kFloat32 };
+
 // Encodes paths [first, first + paths) of a block. REQUIRES: 0 <= first, first + paths <=
 // block.paths.
-void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, v1::SampleBlock* message);
+void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, Precision precision,
+                 v1::SampleBlock* message);
 
 // Upper bound on the encoded bytes of one path of the block, without the block's other fields.
-int64_t EncodedBytesPerPath(const SampleBlock& block);
+int64_t EncodedBytesPerPath(const SampleBlock& block, Precision precision);
 
 }  // namespace chorale
 

@@ -38,6 +38,7 @@ absl::Status SampleReactor::Begin(grpc::ByteBuffer* bytes) {
     request = DecodeSample(message, environment().limits->Get());
   }
   RETURN_IF_ERROR(request.status());
+  if (request->float32_values) precision_ = Precision::kFloat32;
   CallContext call = live().MakeCallContext(Self(), request->context);
   live().Note("paths", request->paths);
   live().Note("query_rows", request->query_rows.rows());
@@ -142,13 +143,13 @@ int64_t SampleReactor::FillResponse() {
   int64_t values = 0;
   while (!blocks_.empty()) {
     const SampleBlock& block = blocks_.front();
-    const int64_t bytes_per_path = std::max<int64_t>(1, EncodedBytesPerPath(block));
+    const int64_t bytes_per_path = std::max<int64_t>(1, EncodedBytesPerPath(block, precision_));
     const int64_t rest = block.paths - paths_of_front_written_;
     int64_t room = (kMessageBytes - bytes) / bytes_per_path;
     if (room == 0 && bytes == 0) room = 1;  // paths are not split
     const int64_t paths = std::min(rest, room);
     if (paths == 0) break;
-    EncodeBlock(block, paths_of_front_written_, paths, blocks->add_blocks());
+    EncodeBlock(block, paths_of_front_written_, paths, precision_, blocks->add_blocks());
     bytes += paths * bytes_per_path;
     values += paths * block.steps;
     paths_of_front_written_ += paths;

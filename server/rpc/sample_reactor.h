@@ -16,6 +16,7 @@
 #include "chorale/v1/chorale.pb.h"
 #include "engine/api/call.h"
 #include "engine/api/request.h"
+#include "server/codec/response_encoder.h"
 #include "server/rpc/reactor.h"
 #include "server/rpc/service_environment.h"
 
@@ -24,7 +25,8 @@ namespace chorale {
 // The engine thread appends blocks to a queue. One write is in flight at a time; when it is done,
 // the queued blocks, up to kMessageBytes, become the next message. Values are acknowledged to the
 // engine after their write, and the engine stops drawing while too many are unacknowledged: so
-// EngineOptions::max_unacknowledged_values bounds the queue.
+// EngineOptions::max_unacknowledged_values bounds the queue. With whole paths, the values of the
+// tiles that are complete at the same time may exceed it.
 //
 // Finishes when
 //   - the server does not admit the call, or the request is malformed: at once;
@@ -78,8 +80,9 @@ class SampleReactor final : public Reactor, public SampleObserver {
   void Cancelled() override;
   void Ended() override;
 
-  v1::SampleResponse response_;      // the running Pump's
-  grpc::ByteBuffer response_bytes_;  // gRPC's while a write is in flight
+  Precision precision_ = Precision::kFloat64;  // of the request; constant since Begin
+  v1::SampleResponse response_;                // the running Pump's
+  grpc::ByteBuffer response_bytes_;            // gRPC's while a write is in flight
 
   Mutex mutex_;
   // Whether Pump is scheduled, is running, or will run after the write in flight.

@@ -51,7 +51,9 @@ std::string Difference(const Samples& a, const Samples& b) {
 
 SampleStream::SampleStream(v1::Chorale::Stub& stub, const v1::SampleRequest& request,
                            absl::Duration timeout)
-    : want_log_densities_(request.include_log_densities()) {
+    : want_log_densities_(request.include_log_densities()),
+      first_path_(request.first_path()),
+      float32_(request.float32_values()) {
   samples_.paths = request.path_count();
   if (request.rows().columns_size() > 0) {
     const v1::Column& column = request.rows().columns(0);
@@ -110,6 +112,7 @@ bool SampleStream::ReadOne() {
   v1::SampleResponse response;
   if (!reader_->Read(&response)) return false;
   if (samples_.has_summary) samples_.problem = "a message after the summary";
+  if (response.has_blocks()) samples_.bytes += static_cast<int64_t>(response.ByteSizeLong());
   for (const v1::SampleBlock& block : response.blocks().blocks()) Add(block);
   if (response.has_summary()) {
     samples_.has_summary = true;
@@ -133,20 +136,26 @@ Samples SampleStream::Finish() {
 void SampleStream::Add(const v1::SampleBlock& block) {
   const int64_t count = block.path_count() * block.step_count();
   const auto steps = static_cast<int64_t>(drawn_rows_.size());
-  const bool fits = block.first_path() >= 0 && block.first_step() >= 0 && count > 0 &&
-                    (has_groups_ || block.first_path() + block.path_count() <= samples_.paths) &&
+  const int64_t first_path = has_groups_ ? 0 : block.first_path() - first_path_;
+  const bool fits = first_path >= 0 && block.first_step() >= 0 && count > 0 &&
+                    (has_groups_ || first_path + block.path_count() <= samples_.paths) &&
                     block.first_step() + block.step_count() <= steps;
-  const bool sizes = block.values_size() == count &&
-                     block.log_densities_size() == (want_log_densities_ ? count : 0) &&
+  const int64_t densities = want_log_densities_ ? count : 0;
+  const bool sizes = block.values_size() == (float32_ ? 0 : count) &&
+                     block.float_values_size() == (float32_ ? count : 0) &&
+                     block.log_densities_size() == (float32_ ? 0 : densities) &&
+                     block.float_log_densities_size() == (float32_ ? densities : 0) &&
                      (block.rows_size() == count || block.rows_size() == 0) &&
                      block.paths_size() == (has_groups_ ? block.path_count() : 0);
   if (!fits || !sizes) {
     samples_.problem = "a block of the wrong shape: " + block.ShortDebugString().substr(0, 200);
     return;
   }
+  const int64_t fewest = samples_.fewest_steps;
+  samples_.fewest_steps = fewest == 0 ? block.step_count() : std::min(fewest, block.step_count());
   for (int64_t i = 0; i < count; ++i) {
     const int64_t p = i / block.step_count();
-    const int64_t path = has_groups_ ? block.paths(p) : block.first_path() + p;
+    const int64_t path = has_groups_ ? block.paths(p) - first_path_ : first_path + p;
     if (path < 0 || path >= samples_.paths) {
       samples_.problem = absl::StrCat("no path ", path);
       return;
@@ -161,8 +170,10 @@ void SampleStream::Add(const v1::SampleBlock& block) {
     if (++seen_[at] > 1) {
       samples_.problem = absl::StrCat("path ", path, " query row ", query_row, " came twice");
     }
-    samples_.values[at] = block.values(i);
-    if (want_log_densities_) samples_.log_densities[at] = block.log_densities(i);
+    samples_.values[at] = float32_ ? block.float_values(i) : block.values(i);
+    if (want_log_densities_) {
+      samples_.log_densities[at] = float32_ ? block.float_log_densities(i) : block.log_densities(i);
+    }
     if (has_groups_) continue;
     const int64_t position = samples_.query_rows - steps + step;
     samples_.order[path * samples_.query_rows + position] = static_cast<int32_t>(query_row);

@@ -23,6 +23,8 @@ struct Samples {
   std::vector<double> values;         // [B, T], with the known values
   std::vector<double> log_densities;  // [B, T], when asked for; NaN where values are known
   std::vector<int32_t> order;         // [B, T]: the query row at each position; -1 with groups
+  int64_t bytes = 0;                  // of the messages with blocks
+  int64_t fewest_steps = 0;           // of a block
   // Why the blocks are not each value exactly once; empty when they are.
   std::string problem;
 
@@ -60,6 +62,8 @@ class SampleStream {
   std::vector<int32_t> drawn_rows_;  // the query rows that are not known, in ascending order
   bool has_groups_ = false;
   bool want_log_densities_ = false;
+  int64_t first_path_ = 0;
+  bool float32_ = false;
   bool finished_ = false;
 };
 

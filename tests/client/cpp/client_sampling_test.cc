@@ -107,25 +107,6 @@ TEST_F(ClientTest, StreamIsRetriedOnlyBeforeItsFirstBlock) {
   EXPECT_EQ(service().call_count(), before + 1);
 }
 
-TEST_F(ClientTest, AStreamThatBreaksOffGivesWhatWasDrawn) {
-  Register("t");
-  for (const StreamFault fault :
-       {StreamFault::kBreakAfterFirstBlock, StreamFault::kCancelAfterFirstBlock}) {
-    service().set_stream_fault(fault);
-    SampleOptions options{.path_count = 2, .seed = 7};
-    std::optional<Samples> drawn;
-    options.on_broken = [&drawn](Samples values) { drawn = std::move(values); };
-    const auto samples = client_->Sample("t", MakeRows(kRows), options);
-    EXPECT_EQ(samples.status().code(), absl::StatusCode::kUnavailable) << samples.status();
-    ASSERT_TRUE(drawn.has_value());
-    ASSERT_EQ(drawn->values.size(), 2 * kRows);
-    const auto missing = std::count_if(drawn->values.begin(), drawn->values.end(),
-                                       [](double value) { return std::isnan(value); });
-    EXPECT_GT(missing, 0);
-    EXPECT_LT(missing, 2 * kRows);
-  }
-}
-
 // A server that ends its calls, or a proxy: not the user.
 TEST_F(ClientTest, ACallThatTheServerCancelsIsUnavailableAndRetried) {
   service().FailNext({grpc::Status(grpc::StatusCode::CANCELLED, "shutting down")});

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,55 +11,11 @@
 #include "absl/time/clock.h"
 #include "base/number_text.h"
 #include "tests/client/cpp/fake_known_values.h"
+#include "tests/client/cpp/fake_samples.h"
 #include "tests/client/cpp/server_errors.h"
 
 namespace chorale::client {
 namespace {
-
-constexpr int64_t kTilePaths = 4;
-constexpr int64_t kSliceSteps = 3;
-
-// The step at which the others are drawn, when orders are random.
-int64_t PlaceAt(int64_t path, int64_t step, int64_t steps) { return (step + path) % steps; }
-
-// The values of some paths over a group.
-v1::SampleBlock MakeBlock(const v1::SampleRequest& request, const FakeKnownValues& known,
-                          uint64_t seed, int64_t first_path, int64_t first_step) {
-  const std::vector<double> scores = Scores(request.rows());
-  const auto steps = static_cast<int64_t>(known.others().size());
-  const bool grouped = !request.group_sizes().empty();
-  v1::SampleBlock block;
-  if (!grouped) block.set_first_path(first_path);
-  block.set_first_step(first_step);
-  block.set_path_count(std::min(kTilePaths, request.path_count() - first_path));
-  block.set_step_count(std::min(kSliceSteps, steps - first_step));
-  const bool random = request.order() == v1::SampleRequest::ORDER_RANDOM_PER_PATH;
-  for (int64_t p = first_path; p < first_path + block.path_count(); ++p) {
-    if (grouped) block.add_paths(static_cast<int32_t>(p));
-    for (int64_t s = first_step; s < first_step + block.step_count(); ++s) {
-      const int64_t target = known.others()[random ? PlaceAt(p, s, steps) : s];
-      block.add_values(SampleValue(scores[target] + known.Shift(p), p, seed));
-      if (request.include_log_densities()) block.add_log_densities(SampleLogDensity(p, target));
-      if (random || grouped) block.add_rows(static_cast<int32_t>(target));
-    }
-  }
-  return block;
-}
-
-// All blocks of a request, in no particular order.
-std::vector<v1::SampleBlock> MakeBlocks(const v1::SampleRequest& request,
-                                        const std::vector<FakeKnownValues>& groups, uint64_t seed) {
-  std::vector<v1::SampleBlock> blocks;
-  for (const FakeKnownValues& group : groups) {
-    for (int64_t path = 0; path < request.path_count(); path += kTilePaths) {
-      for (size_t step = 0; step < group.others().size(); step += kSliceSteps) {
-        blocks.push_back(MakeBlock(request, group, seed, path, static_cast<int64_t>(step)));
-      }
-    }
-  }
-  std::shuffle(blocks.begin(), blocks.end(), std::minstd_rand(7));
-  return blocks;
-}
 
 void AddPrediction(const v1::PredictRequest& request, double score, v1::PredictResponse* response) {
   response->add_means(score);
@@ -74,12 +29,6 @@ void AddPrediction(const v1::PredictRequest& request, double score, v1::PredictR
     mixtures->add_stds(2.0);
     mixtures->add_weights(0.5);
   }
-}
-
-void Damage(StreamFault fault, std::vector<v1::SampleBlock>* blocks) {
-  if (fault == StreamFault::kRepeatBlock) blocks->push_back(blocks->front());
-  if (fault == StreamFault::kDropBlock) blocks->pop_back();
-  if (fault == StreamFault::kTargetOutside) blocks->back().set_rows(0, 1'000'000);
 }
 
 }  // namespace
@@ -267,14 +216,17 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
     writer->Write(only);
     return grpc::Status::OK;
   }
-  const v1::SampleRequest sent = Understood(*request);
+  v1::SampleRequest sent = Understood(*request);
+  if (ignores_delivery_) ForgetDelivery(&sent);
   const auto groups = FakeGroups(sent.known(), sent.group_sizes(), RowCount(sent.rows()));
-  std::vector<v1::SampleBlock> blocks = MakeBlocks(sent, groups, seed);
-  Damage(fault, &blocks);
+  std::vector<v1::SampleBlock> blocks = FakeBlocks(sent, groups, seed, blocks_in_order_);
+  DamageBlocks(fault, &blocks);
+  int before_fault = blocks_before_fault_;
   for (const v1::SampleBlock& block : blocks) {
     v1::SampleResponse message;
     *message.mutable_blocks()->add_blocks() = block;
     if (!writer->Write(message)) break;
+    if (--before_fault > 0) continue;
     if (fault == StreamFault::kBreakAfterFirstBlock) {
       return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
     }

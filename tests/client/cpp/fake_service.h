@@ -41,10 +41,11 @@ enum class StreamFault {
   kDropBlock,
   kNoSummary,
   kTargetOutside,
-  kBreakAfterFirstBlock,  // UNAVAILABLE once some values are out
-  kCancelAfterFirstBlock,
-  kHang,                // one block, then silence until the call is cancelled
-  kIgnoreValidateOnly,  // as an older server does
+  // After one block, unless set_blocks_before_fault:
+  kBreakAfterFirstBlock,   // UNAVAILABLE
+  kCancelAfterFirstBlock,  // CANCELLED
+  kHang,                   // silence until the call is cancelled
+  kIgnoreValidateOnly,     // as an older server does
 };
 
 // Thread-safe.
@@ -53,6 +54,9 @@ class FakeService final : public v1::Chorale::Service {
   // Makes the next calls of any method fail with these, in this order.
   void FailNext(std::vector<grpc::Status> statuses);
   void set_stream_fault(StreamFault fault) { stream_fault_ = fault; }
+  void set_blocks_before_fault(int blocks) { blocks_before_fault_ = blocks; }
+  // Whether Sample sends its blocks in the order of the paths and steps, instead of in no order.
+  void set_blocks_in_order(bool on) { blocks_in_order_ = on; }
   void set_page_limit(int limit) { page_limit_ = limit; }
   // Makes every page have this token; empty: its own.
   void set_page_token(const std::string& token) {
@@ -64,9 +68,11 @@ class FakeService final : public v1::Chorale::Service {
   void set_form(const std::string& form);
   // Makes AppendRows store the rows and then wait until the client ends the call.
   void set_append_without_response(bool on) { append_without_response_ = on; }
-  // Make the service ignore known values or groups, as an older server does.
+  // Make the service ignore known values, groups, or the fields of SampleRequest for the delivery,
+  // as an older server does.
   void set_ignores_known_values(bool on) { ignores_known_values_ = on; }
   void set_ignores_groups(bool on) { ignores_groups_ = on; }
+  void set_ignores_delivery(bool on) { ignores_delivery_ = on; }
   // Changes the next responses of Summarize before they are sent; may be empty.
   void set_summary_fault(std::function<void(v1::SummarizeResponse*)> fault);
   // Sets how long every call takes, unless the client cancels it.
@@ -138,12 +144,15 @@ class FakeService final : public v1::Chorale::Service {
   grpc::Status Append(const v1::AppendRowsRequest* request, v1::AppendRowsResponse* response);
 
   std::atomic<StreamFault> stream_fault_{StreamFault::kNone};
+  std::atomic<int> blocks_before_fault_{1};
+  std::atomic<bool> blocks_in_order_{false};
   std::atomic<int> page_limit_{1000};
   std::string page_token_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int64_t> delay_ms_{0};
   std::atomic<bool> append_without_response_{false};
   std::atomic<bool> ignores_known_values_{false};
   std::atomic<bool> ignores_groups_{false};
+  std::atomic<bool> ignores_delivery_{false};
   std::atomic<int> call_count_{0};
   std::atomic<int> cancelled_count_{0};
   mutable Mutex mutex_;

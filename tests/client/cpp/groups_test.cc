@@ -223,7 +223,10 @@ TEST_F(ClientTest, ServersThatIgnoreGroupsAreTooOld) {
       unimplemented, what);
   for (const v1::KnownValues& known : {v1::KnownValues(), AllKnown()}) {
     SampleOptions options{.path_count = 2, .known = known, .group_sizes = kSizes};
-    options.on_broken = [](const Samples&) { ADD_FAILURE() << "these are no samples"; };
+    options.on_paths = [](const Samples&) {
+      ADD_FAILURE() << "these are no samples";
+      return absl::OkStatus();
+    };
     ExpectCode(client_->Sample("t", rows, options).status(), unimplemented, what);
   }
   // The blocks of a stream are not validated, but the summary is.

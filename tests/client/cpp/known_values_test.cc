@@ -236,7 +236,10 @@ TEST_F(ClientTest, ServersThatIgnoreKnownValuesAreTooOld) {
               unimplemented, what);
   for (const RowOrder order : {RowOrder::kGiven, RowOrder::kRandomPerPath}) {
     SampleOptions options{.path_count = 2, .order = order, .known = known};
-    options.on_broken = [](const Samples&) { ADD_FAILURE() << "these are no samples"; };
+    options.on_paths = [](const Samples&) {
+      ADD_FAILURE() << "these are no samples";
+      return absl::OkStatus();
+    };
     ExpectError(client_->Sample("t", MakeRows(kRows), options).status(), unimplemented, what);
     const auto on_block = [](const v1::SampleBlock&) { return absl::OkStatus(); };
     ExpectError(client_->SampleStream("t", MakeRows(kRows), options, on_block).status(),

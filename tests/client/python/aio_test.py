@@ -82,7 +82,7 @@ def test_both_clients_send_the_same_requests(
     """Each argument differs from its default."""
     drawn: dict[str, Any] = {
         "paths": 1, "seed": 7, "order": "random", "log_densities": True, "wrap": True,
-        "snap": False, "local_rows": 5, "sampling": "sobol",
+        "snap": False, "local_rows": 5, "first_path": 3, "dtype": "float32", "sampling": "sobol",
     }  # fmt: skip
     predicted: dict[str, Any] = {"quantiles": [0.5], "mixtures": True, "snap": False}
     weighed: dict[str, Any] = {"orders": 1, "seed": 7, "wrap": True, "local_rows": 5}
@@ -92,7 +92,7 @@ def test_both_clients_send_the_same_requests(
     }  # fmt: skip
     kinds = ("RegisterContext", "Predict", "Sample", "LogDensity")
     mixtures = pb.Mixtures(component_count=1, means=[1, 2], stds=[1, 2], weights=[1, 1])
-    of_rows = block(0, 0, [[1.0, 2.0]], rows=[1, 0], log_densities=[0.0, 0.0])
+    of_rows = block(3, 0, [[1.0, 2.0]], rows=[1, 0], log_densities=[0.0, 0.0])
     message = fake.context()
     fake.context()
     for _ in range(2):
@@ -145,6 +145,7 @@ def test_both_clients_send_the_same_requests(
         pb.BEYOND_BUFFER_WRAP,
     )
     assert (with_terms.include_terms, with_terms.include_cdfs) == (True, False)
+    assert (first.first_path, first.float32_values) == (3, True)
     assert first.local_row_count == density.local_row_count == 5
     assert (register.spec.memory_row_count, register.spec.memory_policy) == (
         64,

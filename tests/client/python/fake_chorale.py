@@ -183,6 +183,15 @@ def blocks(*some: pb.SampleBlock) -> pb.SampleResponse:
     return pb.SampleResponse(blocks=pb.SampleBlocks(blocks=some))
 
 
+def in_precision(request: pb.SampleRequest, message: pb.SampleResponse) -> pb.SampleResponse:
+    """The message, with float32 values if the request asks for them."""
+    if request.float32_values:
+        for one in message.blocks.blocks:
+            one.float_values[:], one.float_log_densities[:] = one.values, one.log_densities
+            del one.values[:], one.log_densities[:]
+    return message
+
+
 def summary(seed: int = 7, **more: Any) -> pb.SampleResponse:
     message = pb.SampleSummary(seed=seed, **more)
     message.source.context_digest, message.source.model_digest = "d1", "m1"

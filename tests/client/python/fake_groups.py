@@ -74,7 +74,7 @@ def sampled_groups(**more: Any) -> list[Any]:
         values = [np.array(drawn(part)) for part in parts]
         firsts = np.cumsum([0, *sizes(request)])
         rows = [np.array(others(part)) + first for part, first in zip(parts, firsts, strict=False)]
-        paths = request.path_count
+        first, paths = request.first_path, request.path_count
         made = []
         for step in range(max(map(len, rows))):
             some = [group for group in range(len(parts)) if step < len(rows[group])]
@@ -88,7 +88,7 @@ def sampled_groups(**more: Any) -> list[Any]:
                     step,
                     column[:, None].tolist(),
                     rows=[rows[group][step] for group in some for _ in range(paths)],
-                    paths=list(range(paths)) * len(some),
+                    paths=list(range(first, first + paths)) * len(some),
                     **extra,
                 )
             )

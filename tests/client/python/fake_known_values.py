@@ -11,7 +11,7 @@ import chorale_client
 import numpy as np
 import pandas as pd
 from chorale_client._v1 import chorale_pb2 as pb
-from fake_chorale import block, blocks, summary
+from fake_chorale import block, blocks, in_precision, summary
 
 SOURCE = pb.Source(context_digest="d1", model_digest="m1")
 NAN = float("nan")
@@ -66,7 +66,10 @@ def drawn(request: Any) -> list[list[float]]:
     """The values [paths, steps]: the area, a hundredth of the path, and its known values."""
     sets = given_sets(request, request.path_count)
     return [
-        [areas(request)[row] + path / 100 + sum(sets[path]) for row in others(request)]
+        [
+            areas(request)[row] + (request.first_path + path) / 100 + sum(sets[path])
+            for row in others(request)
+        ]
         for path in range(request.path_count)
     ]
 
@@ -80,7 +83,11 @@ def sampled(**more: Any) -> list[Any]:
         parts: dict[int, dict[str, Any]] = {step: {} for step in steps}
         if request.include_log_densities:
             parts = {step: {"log_densities": -values[:, step]} for step in steps}
-        return blocks(*(block(0, s, values[:, s : s + 1].tolist(), **parts[s]) for s in steps))
+        first = request.first_path
+        return in_precision(
+            request,
+            blocks(*(block(first, s, values[:, s : s + 1].tolist(), **parts[s]) for s in steps)),
+        )
 
     def end(request: Any) -> pb.SampleResponse:
         return summary(known_log_densities=known_log_densities(request), **more)

@@ -7,7 +7,7 @@ from typing import Any
 import chorale_client
 import numpy as np
 import pytest
-from chorale_client import _requests
+from chorale_client import _options, _requests
 from chorale_client._columns import CategoricalColumn, StringColumn
 from chorale_client._groups import Groups
 from chorale_client._known_values import KnownValues
@@ -67,7 +67,7 @@ def test_strings_of_a_target_may_be_numbers() -> None:
 
 
 def request(**more: Any) -> Any:
-    options = _requests.SampleOptions(5, None, "given", False, False, True, None)._replace(**more)
+    options = _options.SampleOptions(5, None, "given", False, False, True, None)._replace(**more)
     return sample_request(
         "a",
         read_table({"x": [1.0]}),
@@ -79,7 +79,10 @@ def request(**more: Any) -> Any:
 
 
 def test_seeds() -> None:
-    assert not request(seed=None).HasField("seed")
+    # A random one, so that a call that ends early can be continued.
+    first, second = request(seed=None), request(seed=None)
+    assert 0 <= first.seed < 2**53
+    assert first.seed != second.seed
     assert request(seed=1).seed == 1
     assert request(seed=np.int64(9)).seed == 9
     assert request(seed=0).HasField("seed")
@@ -94,10 +97,25 @@ def test_options_of_samples() -> None:
     assert given.order == given.ORDER_GIVEN
     assert request(order="random").order == given.ORDER_RANDOM_PER_PATH
     assert request(wrap=True).beyond_buffer == 1
-    for field, wrong in (("paths", 0), ("paths", 2.5), ("paths", None), ("order", "sorted")):
+    assert not given.float32_values
+    assert request(dtype="float32").float32_values
+    assert request(dtype=np.float32, seed=1, first_path=np.int64(3)).first_path == 3
+    for field, wrong in (
+        ("paths", 0),
+        ("paths", 2.5),
+        ("paths", None),
+        ("order", "sorted"),
+        ("first_path", -1),
+        ("first_path", 0.5),
+        ("dtype", "int32"),
+        ("dtype", "float"[::-1]),
+    ):
         with pytest.raises(chorale_client.InvalidArgumentError) as caught:
             request(**{field: wrong})
         assert caught.value.field == field
+    with pytest.raises(chorale_client.InvalidArgumentError, match="first_path is 3") as caught:
+        request(first_path=3)
+    assert caught.value.field == "seed"
 
 
 def test_requests_that_are_too_large_are_not_sent() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import numeric_values, read_sample_response
-from fake_chorale import block, blocks, summary
+from fake_chorale import block, blocks, in_precision, summary
 
 
 def test_numbers_become_the_message_that_protobuf_makes() -> None:
@@ -40,6 +40,31 @@ def test_blocks_are_read() -> None:
     assert second.log_densities is None
     assert second.rows is None
     assert read.summary is None
+
+
+def test_blocks_of_float32_are_read() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(3, 20)).astype(np.float32)
+    request = pb.SampleRequest(float32_values=True)
+    for more in ({}, {"log_densities": -values.ravel(), "rows": [7] * 60}):
+        message = in_precision(request, blocks(block(500, 1000, values, **more)))
+        [read] = read_sample_response(message.SerializeToString()).blocks
+        assert (read.first_path, read.first_step) == (500, 1000)
+        assert read.values.dtype == np.float32
+        assert np.array_equal(read.values, values)
+        assert (read.log_densities is not None) == bool(more)
+        if read.log_densities is not None:
+            assert read.log_densities.dtype == np.float32
+            assert np.array_equal(read.log_densities, -values)
+
+
+def test_float32_values_have_half_the_bytes() -> None:
+    # 1,000 paths of 24 rows, in blocks of a tile.
+    values = np.full((1000, 24), 1234.5)
+    message = blocks(*(block(first, 0, values[first : first + 32]) for first in range(0, 1000, 32)))
+    assert 192_000 < message.ByteSize() < 193_000
+    rounded = in_precision(pb.SampleRequest(float32_values=True), message)
+    assert 96_000 < rounded.ByteSize() < 97_000
 
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 16383, 16384, 2**31, 2**63 - 1])

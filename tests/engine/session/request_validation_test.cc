@@ -51,6 +51,20 @@ TEST_F(RequestValidationTest, Sample) {
   EXPECT_EQ(Sample(wrapped(20, 16)), "path_count");  // 320 values
 }
 
+TEST_F(RequestValidationTest, FirstPath) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const auto first = [](int64_t path, int64_t paths) {
+    return [=](auto& r) {
+      r.first_path = path;
+      r.paths = paths;
+    };
+  };
+  EXPECT_EQ(Sample(first(kMost - 7, 7)), "");
+  EXPECT_EQ(Sample(first(kMost - 6, 7)), "first_path");
+  EXPECT_EQ(Sample(first(std::numeric_limits<int64_t>::max(), 7)), "first_path");
+  EXPECT_EQ(Sample(first(-1, 7)), "first_path");
+}
+
 TEST_F(RequestValidationTest, SampleThatCanNeverFitNamesNeededAndAvailableBytes) {
   testing::FakeBackendOptions options;
   options.buffer_pool_bytes = 1000;

@@ -115,15 +115,18 @@ void RandomRequests::SendSample(const std::shared_ptr<SimulatedCall>& call, Call
   request.want_log_densities = call->want_log_densities = random_->Percent(30);
   request.paths = call->paths;
   request.seed = call->seed = random_->Below(1000);
+  request.whole_paths = call->whole_paths = random_->Percent(30);
+  if (random_->Percent(30)) request.first_path = call->first_path = random_->Below(1000);
   const absl::Duration reading = absl::Milliseconds(random_->OneOf({0, 1, 200}));
   const int64_t all = call->paths * call->query_rows;
+  const int64_t most_unread = limits_.max_unacknowledged_values + (call->whole_paths ? all : 0);
   const int64_t read_at_most = random_->Percent(10) ? random_->Below(100) : all;
-  auto read = [this, weak = std::weak_ptr(call), reading, read_at_most,
+  auto read = [this, weak = std::weak_ptr(call), reading, read_at_most, most_unread,
                read = int64_t{0}](int64_t values) mutable {
     const auto reader = weak.lock();
     reader->outstanding += values;
     reader->progressed = clock_->Now();
-    EXPECT_LT(reader->outstanding, limits_.max_unacknowledged_values);
+    EXPECT_LT(reader->outstanding, most_unread);
     values = std::min(values, read_at_most - read);
     read += values;
     if (values == 0) return;

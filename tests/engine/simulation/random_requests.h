@@ -14,7 +14,8 @@
 namespace chorale::testing {
 
 struct RequestLimits {
-  // The values that a stream may have outstanding, less one.
+  // The values that a stream may have outstanding, less one. With whole paths, there may be those
+  // of the tiles in addition.
   int64_t max_unacknowledged_values = 0;
   // The percentage of Warm calls that pin their context.
   int64_t pinned_percent = 0;

@@ -353,10 +353,10 @@ class Scenario {
 
   void CheckValues(const SimulatedCall& call) const {
     const uint64_t key = RandomKey(call.seed, {call.digest, engine_->model_digest()});
-    for (size_t path = 0; path < call.values.size(); ++path) {
+    for (int64_t path = 0; path < std::ssize(call.values); ++path) {
       ASSERT_EQ(std::ssize(call.values[path]), call.query_rows);
       for (int64_t step = 0; step < call.query_rows; ++step) {
-        ASSERT_EQ(call.values[path][step], FakeValue(key, static_cast<int64_t>(path), step));
+        ASSERT_EQ(call.values[path][step], FakeValue(key, call.first_path + path, step));
       }
     }
   }

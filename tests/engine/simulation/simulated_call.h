@@ -37,6 +37,8 @@ struct SimulatedCall {
 
   // Of a Sample.
   uint64_t seed = 0;
+  int64_t first_path = 0;
+  bool whole_paths = false;
   bool want_log_densities = false;
   std::vector<std::vector<double>> values;  // [path][step], in the order of their arrival
   int64_t outstanding = 0;                  // values that are not acknowledged
@@ -65,8 +67,9 @@ class SimulatedObserver : public SampleObserver {
   void OnBlock(SampleBlock block) override {
     EXPECT_EQ(call_->ends, 0) << "a block after the end";
     for (int64_t path = 0; path < block.paths; ++path) {
-      std::vector<double>& values = call_->values.at(block.first_path + path);
+      std::vector<double>& values = call_->values.at(block.first_path - call_->first_path + path);
       EXPECT_EQ(block.first_step, static_cast<int64_t>(values.size()));
+      if (call_->whole_paths) EXPECT_EQ(block.steps, call_->query_rows);
       const auto first = block.values.begin() + path * block.steps;
       values.insert(values.end(), first, first + block.steps);
     }

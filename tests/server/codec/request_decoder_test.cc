@@ -85,6 +85,9 @@ TEST(RequestDecoderTest, SampleKeepsEverything) {
   message.set_include_log_densities(true);
   message.set_beyond_buffer(v1::BEYOND_BUFFER_WRAP);
   message.set_snapping(v1::SNAPPING_OFF);
+  message.set_first_path(50);
+  message.set_whole_paths(true);
+  message.set_float32_values(true);
   AddKnown(&message);
   const absl::StatusOr<SampleRequest> request = DecodeSample(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
@@ -95,7 +98,18 @@ TEST(RequestDecoderTest, SampleKeepsEverything) {
   EXPECT_TRUE(request->want_log_densities);
   EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kWrap);
   EXPECT_EQ(request->snapping, Snapping::kOff);
+  EXPECT_EQ(request->first_path, 50);
+  EXPECT_TRUE(request->whole_paths);
+  EXPECT_TRUE(request->float32_values);
   ExpectKnown(request->known);
+}
+
+TEST(RequestDecoderTest, AFirstPathRequiresASeed) {
+  v1::SampleRequest message = ValidSample();
+  message.set_first_path(50);
+  ExpectRefused(DecodeSample(message, Limits()).status(), "seed", "first_path is 50");
+  message.set_seed(0);
+  EXPECT_TRUE(DecodeSample(message, Limits()).ok());
 }
 
 TEST(RequestDecoderTest, SampleDefaults) {
@@ -107,6 +121,9 @@ TEST(RequestDecoderTest, SampleDefaults) {
   EXPECT_EQ(request->beyond_buffer, BeyondBuffer::kRefuse);
   EXPECT_EQ(request->snapping, Snapping::kOn);
   EXPECT_EQ(request->known.count(), 0);
+  EXPECT_EQ(request->first_path, 0);
+  EXPECT_FALSE(request->whole_paths);
+  EXPECT_FALSE(request->float32_values);
 }
 
 TEST(RequestDecoderTest, LogDensityKeepsEverything) {

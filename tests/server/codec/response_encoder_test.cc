@@ -224,18 +224,6 @@ TEST(ResponseEncoderTest, LogDensity) {
   EXPECT_EQ(message.seed(), 9);
 }
 
-SampleBlock ThreePaths() {
-  SampleBlock block;
-  block.first_path = 10;
-  block.paths = 3;
-  block.first_step = 4;
-  block.steps = 2;
-  block.values = {1, 2, 3, 4, 5, 6};
-  block.log_densities = {-1, -2, -3, -4, -5, -6};
-  block.query_rows = {1, 0, 0, 1, 1, 0};
-  return block;
-}
-
 TEST(ResponseEncoderTest, ResponsesWithinTheLimitFitIntoAMessage) {
   constexpr int64_t kMessageBytes = 1 << 20;
   constexpr int64_t kNumbers = MaxResponseBytes(kMessageBytes) / 8;
@@ -258,29 +246,6 @@ TEST(ResponseEncoderTest, ResponsesWithinTheLimitFitIntoAMessage) {
   EXPECT_EQ(MaxResponseBytes(ServerOptions().max_message_bytes), Limits().max_response_bytes);
 }
 
-TEST(ResponseEncoderTest, PartOfABlock) {
-  v1::SampleBlock message;
-  EncodeBlock(ThreePaths(), 1, 2, &message);
-  EXPECT_EQ(message.first_path(), 11);
-  EXPECT_EQ(message.path_count(), 2);
-  EXPECT_EQ(message.first_step(), 4);
-  EXPECT_EQ(message.step_count(), 2);
-  EXPECT_THAT(message.values(), ElementsAre(3, 4, 5, 6));
-  EXPECT_THAT(message.log_densities(), ElementsAre(-3, -4, -5, -6));
-  EXPECT_THAT(message.rows(), ElementsAre(0, 1, 1, 0));
-}
-
-TEST(ResponseEncoderTest, WhatWasNotAskedForIsAbsent) {
-  SampleBlock block = ThreePaths();
-  block.log_densities.clear();
-  block.query_rows.clear();
-  v1::SampleBlock message;
-  EncodeBlock(block, 0, 3, &message);
-  EXPECT_EQ(message.values_size(), 6);
-  EXPECT_THAT(message.log_densities(), IsEmpty());
-  EXPECT_THAT(message.rows(), IsEmpty());
-}
-
 TEST(ResponseEncoderTest, SummaryHasTheDensitiesOfKnownValues) {
   SampleSummary summary;
   summary.seed = 3;
@@ -292,23 +257,6 @@ TEST(ResponseEncoderTest, SummaryHasTheDensitiesOfKnownValues) {
   v1::SampleSummary with;
   EncodeSummary(summary, &with);
   EXPECT_THAT(with.known_log_densities(), ElementsAre(-1, -2));
-}
-
-TEST(ResponseEncoderTest, BytesPerPathBoundTheMessage) {
-  SampleBlock block;
-  block.paths = 100;
-  block.steps = 40;
-  block.values.assign(4000, 1.5);
-  for (int variant = 0; variant < 3; ++variant) {
-    if (variant >= 1) block.log_densities.assign(4000, -1.5);
-    if (variant >= 2) block.query_rows.assign(4000, 2'000'000'000);
-    v1::SampleBlock message;
-    EncodeBlock(block, 0, block.paths, &message);
-    const auto bytes = static_cast<int64_t>(message.ByteSizeLong());
-    constexpr int64_t kHead = 64;
-    EXPECT_LE(bytes, block.paths * EncodedBytesPerPath(block) + kHead);
-    EXPECT_GE(bytes, block.paths * EncodedBytesPerPath(block) * 9 / 10);
-  }
 }
 
 std::vector<ModelInfo> ThreeModels() {

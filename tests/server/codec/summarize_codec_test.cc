@@ -22,6 +22,7 @@ TEST(SummarizeCodecTest, SummarizeKeepsEverything) {
   auto message = ValidRequest();
   message.set_path_count(7);
   message.set_seed(3);
+  message.set_first_path(9);
   message.set_order(v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   message.set_snapping(v1::SNAPPING_OFF);
   message.set_sampling(v1::SampleRequest::SAMPLING_SOBOL);
@@ -43,6 +44,7 @@ TEST(SummarizeCodecTest, SummarizeKeepsEverything) {
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->paths, 7);
   EXPECT_EQ(request->seed, 3u);
+  EXPECT_EQ(request->first_path, 9);
   EXPECT_EQ(request->order, RowOrder::kRandomPerPath);
   EXPECT_EQ(request->snapping, Snapping::kOff);
   EXPECT_EQ(request->sampling, Sampling::kSobol);

@@ -33,6 +33,8 @@ class ChoraleError(Exception):
             of `chorale.proto` lists the reasons. None for errors of the client and of the
             connection.
         retry_delay: Seconds after which to retry the call; None if a retry does not help.
+        samples: The complete first paths of a call of `Context.sample` that has ended early, as
+            `Samples`; None if there are none.
 
     Examples:
         >>> try:
@@ -42,6 +44,7 @@ class ChoraleError(Exception):
     """
 
     code = "UNKNOWN"
+    samples: Any = None
 
     def __init__(
         self,

@@ -20,8 +20,9 @@ from chorale_client._errors import InvalidArgumentError
 from chorale_client._groups import Groups
 from chorale_client._known_values import KnownValues
 from chorale_client._models_and_contexts import Source
+from chorale_client._options import SampleOptions
 from chorale_client._progress import Option, Progress
-from chorale_client._requests import RegisterOptions, SampleOptions, seed_number, whole_number
+from chorale_client._requests import RegisterOptions, seed_number, whole_number
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, SampleCall, sample_request
 from chorale_client._tables import Data, Table, Types, did_you_mean, read_table, replace_columns

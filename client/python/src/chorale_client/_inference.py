@@ -17,11 +17,10 @@ from chorale_client._inputs import known_values, query_groups, query_rows, query
 from chorale_client._known_values import KnownValues
 from chorale_client._log_densities import LogDensities
 from chorale_client._models_and_contexts import Description, Source
+from chorale_client._options import LogDensityOptions, PredictOptions
 from chorale_client._predict_pieces import predict_pieces
 from chorale_client._predictions import Mixtures, Predictions
 from chorale_client._requests import (
-    LogDensityOptions,
-    PredictOptions,
     beyond_buffer,
     check_rows,
     check_size,

@@ -25,9 +25,6 @@ from chorale_client._tables import Table, did_you_mean
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import numeric_values
 
-Order = Literal["given", "random"]
-Sampling = Literal["independent", "sobol"]
-Estimator = Literal["conditional", "values"]
 MissingTargets = Literal["reject", "drop", "query"]  # "query" only in registrations
 
 MAX_MESSAGE_BYTES = 4 << 20
@@ -270,40 +267,6 @@ class RegisterOptions(NamedTuple):
         return rows, MEMORY_POLICY_CODES[self.memory_policy]
 
 
-class SampleOptions(NamedTuple):
-    """The arguments of `sample` and `stream`, in their order, without `given` and `groupby`."""
-
-    paths: int
-    seed: int | None
-    order: Order
-    log_densities: bool
-    wrap: bool
-    snap: bool
-    local_rows: int | None
-    sampling: Sampling = "independent"
-
-
-class PredictOptions(NamedTuple):
-    """The arguments of `predict`, in their order, without `given` and `groupby`."""
-
-    quantiles: npt.ArrayLike
-    mixtures: bool
-    wrap: bool
-    snap: bool
-    local_rows: int | None
-
-
-class LogDensityOptions(NamedTuple):
-    """The arguments of `log_density`, in their order, without `given` and `groupby`."""
-
-    orders: int
-    seed: int | None
-    terms: bool
-    cdfs: bool
-    wrap: bool
-    local_rows: int | None
-
-
 def beyond_buffer(wrap: bool) -> pb.BeyondBuffer:
     """Returns how the server handles more rows than the model was trained for."""
     return pb.BEYOND_BUFFER_WRAP if wrap else pb.BEYOND_BUFFER_UNSPECIFIED
@@ -372,6 +335,17 @@ def whole_number(field: str, value: int, least: int, bits: int = 63) -> int:
 def seed_number(seed: int | None) -> int | None:
     """Returns a seed for the API; None means that the server chooses a seed."""
     return None if seed is None else whole_number("seed", seed, 0, bits=64)
+
+
+def sample_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """Returns the type of the values of samples: float64 or float32."""
+    try:
+        read = np.dtype(dtype)
+    except TypeError:
+        read = np.dtype(object)
+    if read in (np.float64, np.float32):
+        return read
+    raise InvalidArgumentError(f"dtype: {dtype!r}, must be float64 or float32", fields=["dtype"])
 
 
 def check_size(size: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from chorale_client import _plots
 from chorale_client._columns import Floats
+from chorale_client._concatenation import concat_samples
 from chorale_client._data_warnings import DataWarning
 from chorale_client._errors import InvalidArgumentError
 from chorale_client._groups import GroupLabels
@@ -35,10 +36,12 @@ class Samples(Labelled):
 
     Attributes:
         values: [paths, rows], in the target's unit; rows whose value is known have that value.
+            float64, or float32 if the call requests it.
         labels: The labels of the rows.
         target: The name of the column that was drawn.
         seed: The seed, which reproduces the samples.
-        source: The digests of the context and the model.
+        source: The digests of the context and the model; without that of the model if the call has
+            ended early.
         timings: The durations of the phases of the call on the server.
         log_densities: [paths, rows]: the log-density of each value, conditional on the earlier
             values of its path; NaN for known values; None unless requested.
@@ -48,6 +51,7 @@ class Samples(Labelled):
             [groups] or [paths, groups], with 0 for a group without known values.
         groups: [groups]: the labels of the groups; None without groups. The values of different
             groups are independent.
+        first_path: The index of the first path among those of the seed.
 
     Examples:
         >>> samples.quantile([0.05, 0.95])  # [rows, 2]
@@ -64,6 +68,30 @@ class Samples(Labelled):
     warnings: tuple[DataWarning, ...]
     known_log_density: KnownLogDensity = None
     groups: GroupLabels = None
+    first_path: int = 0
+
+    @classmethod
+    def concat(cls, parts: Iterable[Samples]) -> Samples:
+        """Joins the samples of several calls for paths of the same seed.
+
+        Args:
+            parts: Samples of the same rows, in any order. The paths of each follow those of another
+                (`first_path`).
+
+        Returns:
+            The samples with all paths. Timings are those of the last paths.
+
+        Raises:
+            InvalidArgumentError: Paths are missing or repeated, or the samples differ in their
+                seed, source, rows or groups.
+
+        Examples:
+            >>> first = context.sample(rows, paths=600, seed=1)
+            >>> others = context.sample(rows, paths=400, seed=1, first_path=600)
+            >>> samples = Samples.concat([first, others])  # 1000 paths
+        """
+        samples: Samples = concat_samples(parts)
+        return samples
 
     @property
     def paths(self) -> int:
@@ -139,11 +167,11 @@ class Samples(Labelled):
 
     def mean(self) -> Floats:
         """Returns the mean of each row [rows], in the target's unit."""
-        return np.asarray(self.values.mean(axis=0))
+        return np.asarray(self.values.mean(axis=0, dtype=np.float64))
 
     def std(self) -> Floats:
         """Returns the standard deviation of each row [rows]; the denominator is paths - 1."""
-        return np.asarray(self.values.std(axis=0, ddof=1))
+        return np.asarray(self.values.std(axis=0, ddof=1, dtype=np.float64))
 
     # ---- Statistics over several rows ------------------------------------------------------
 
@@ -165,7 +193,8 @@ class Samples(Labelled):
         Returns:
             Draws of the sum [paths], in the target's unit.
         """
-        return np.asarray(self.values[:, self.labels.positions(rows)].sum(axis=1))
+        some = self.values[:, self.labels.positions(rows)]
+        return np.asarray(some.sum(axis=1, dtype=np.float64))
 
     def max(self, rows: Any = None) -> Floats:
         """Returns draws of the largest value of the rows [paths]; `rows` as for `sum`."""
@@ -250,7 +279,7 @@ class Samples(Labelled):
         return xarray.DataArray(
             self.values,
             dims=("path", "row"),
-            coords={"path": np.arange(self.paths), "row": np.asarray(self.index)},
+            coords={"path": self.first_path + np.arange(self.paths), "row": np.asarray(self.index)},
             name=self.target,
             attrs={
                 "seed": str(self.seed),

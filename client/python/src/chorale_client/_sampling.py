@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,21 +14,27 @@ import numpy.typing as npt
 
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import read_warnings, tell
-from chorale_client._errors import DataLossError, InvalidArgumentError, UnimplementedError
+from chorale_client._errors import (
+    ChoraleError,
+    DataLossError,
+    InvalidArgumentError,
+    UnimplementedError,
+)
 from chorale_client._groups import Groups
 from chorale_client._groups import ignored as groups_ignored
 from chorale_client._inputs import known_values, query_groups, query_rows
 from chorale_client._known_values import KnownValues, ignored
 from chorale_client._models_and_contexts import Description, Estimate, Source, Timings
+from chorale_client._options import SampleOptions
 from chorale_client._progress import Option, Progress
 from chorale_client._requests import (
-    SampleOptions,
     beyond_buffer,
     check_rows,
     check_size,
     cut_texts,
     encode_table,
     local_row_count,
+    sample_dtype,
     seed_number,
     snapping,
     whole_number,
@@ -35,13 +44,15 @@ from chorale_client._tables import Data, Table
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import RawBlock, SampleMessage
 
+_SEEDS = 1 << 53  # every JSON parser reads smaller numbers exactly
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
     """The values of some paths at some steps, as `stream` yields them.
 
     Attributes:
-        first_path: The index of the first path, from 0; 0 with groups.
+        first_path: The index of the first path among those of the seed; 0 with groups.
         first_step: The index of the first step, from 0.
         values: [paths, steps]: the values, in the target's unit.
         rows: [paths, steps]: the index of the row of each value. None if the order is "given",
@@ -109,10 +120,33 @@ def sample_request(
     source: Source,
 ) -> pb.SampleRequest:
     """Returns a request for joint paths over all rows of each group."""
-    fields = path_fields(context, rows, known, groups, options, source)
-    request = pb.SampleRequest(**fields, include_log_densities=options.log_densities)
+    first_path = whole_number("first_path", options.first_path, 0)
+    if first_path and options.seed is None:
+        raise InvalidArgumentError(
+            f"seed: is required, because first_path is {first_path}", fields=["seed"]
+        )
+    request = pb.SampleRequest(
+        **path_fields(context, rows, known, groups, options, source),
+        include_log_densities=options.log_densities,
+        first_path=first_path,
+        float32_values=sample_dtype(options.dtype) == np.float32,
+    )
+    if options.seed is None:  # chosen here, so that a call that ends early can be continued
+        request.seed = secrets.randbelow(_SEEDS)
     check_size(request.ByteSize())
     return request
+
+
+def _check_first_path(block: RawBlock, first_path: int, groups: Groups) -> None:
+    """Raises UnimplementedError if the server ignores `first_path`."""
+    least = block.first_path
+    if groups.labels is not None:
+        least = first_path if block.paths is None else int(block.paths.min())
+    if 0 <= least < first_path:
+        raise UnimplementedError(
+            "first_path: the server does not support it, because it is older than this package: "
+            "upgrade the server"
+        )
 
 
 def _rows_of(block: RawBlock, known: KnownValues, groups: Groups) -> npt.NDArray[np.int32] | None:
@@ -179,6 +213,11 @@ class SampleCall:
         request.validate_only = validate_only
         return cls(context.name, context.target, table, known, groups, request)
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the values."""
+        return np.dtype(np.float32 if self.request.float32_values else np.float64)
+
     def sent_known(self) -> KnownValues:
         """Returns the known values in the order of the request, with the rows of the table."""
         return self.known.grouped(self.groups).renumbered(self.groups.order)
@@ -190,10 +229,13 @@ class SampleCall:
     def blocks(self, message: SampleMessage) -> Iterator[Block]:
         """Yields the blocks of a message; issues the warnings in the summary."""
         for raw in message.blocks:
+            _check_first_path(raw, self.request.first_path, self.groups)
             rows = _rows_of(raw, self.known, self.groups)
-            yield Block(
-                raw.first_path, raw.first_step, raw.values, rows, raw.log_densities, raw.paths
-            )
+            values = raw.values.astype(self.dtype, copy=False)
+            densities = raw.log_densities
+            if densities is not None:
+                densities = densities.astype(self.dtype, copy=False)
+            yield Block(raw.first_path, raw.first_step, values, rows, densities, raw.paths)
         if message.summary is not None:
             log_densities = message.summary.known_log_densities
             self.known.check_response(log_densities, self.request.path_count, len(self.groups))
@@ -224,6 +266,7 @@ class Assembly:
 
     def __init__(self, call: SampleCall, done: Callable[[int], None]) -> None:
         self._call = call
+        self._first = call.request.first_path
         self._paths = call.request.path_count
         self._rows = call.rows.row_count
         self._known, self._groups = call.known, call.groups
@@ -248,7 +291,10 @@ class Assembly:
 
     def _add(self, block: RawBlock) -> None:
         paths, steps = block.values.shape
-        last_path, last_step = block.first_path + paths, block.first_step + steps
+        _check_first_path(block, self._first, self._groups)
+        grouped = self._groups.labels is not None
+        first_path = block.first_path if grouped else block.first_path - self._first
+        last_path, last_step = first_path + paths, block.first_step + steps
         path_count = self._paths * len(self._groups)
         if not (paths and steps and last_path <= path_count and last_step <= self._rows):
             raise _loss(
@@ -256,24 +302,25 @@ class Assembly:
                 f"in {path_count} paths of {self._rows} steps"
             )
         rows = _rows_of(block, self._known, self._groups)
-        grouped = self._groups.labels is not None
         if (block.rows is not None) != (self._random or grouped):
             raise _loss("a block has row indices that were not requested, or lacks them")
         if (block.paths is not None) != grouped:
             raise _loss("a block has indices of paths that were not requested")
+        if block.values.dtype == np.float32 and self._call.dtype == np.float64:
+            raise _loss("a block has float32 values, which were not requested")
         if (block.log_densities is not None) != self._with_densities:
             raise _loss("a block has log-densities that were not requested, or lacks them")
         if self._values is None:
-            self._values = np.full((self._paths, self._rows), np.nan)
+            self._values = np.full((self._paths, self._rows), np.nan, self._call.dtype)
             self._values[:, self._known.rows] = self._known.values
             if self._with_densities:
-                self._densities = np.full((self._paths, self._rows), np.nan)
-        place: Any = (slice(block.first_path, last_path), slice(block.first_step, last_step))
+                self._densities = np.full((self._paths, self._rows), np.nan, self._call.dtype)
+        place: Any = (slice(first_path, last_path), slice(block.first_step, last_step))
         if rows is not None:
             _check_within(rows, self._rows, "row")
-            of_block = np.arange(block.first_path, last_path)
+            of_block = np.arange(first_path, last_path)
             if block.paths is not None:
-                of_block = block.paths
+                of_block = block.paths - self._first
                 _check_within(of_block, self._paths, "path")
             place = (of_block[:, None], rows)
         self._values[place] = block.values
@@ -282,6 +329,39 @@ class Assembly:
         self._count += block.values.size
         if self._count > self._total:
             raise _loss("values arrived twice")
+
+    @contextlib.contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Adds the complete first paths to an error that ends the call early, as `samples`."""
+        try:
+            yield
+        except (KeyboardInterrupt, asyncio.CancelledError, ChoraleError) as error:
+            if not isinstance(error, DataLossError | UnimplementedError):
+                noted: Any = error
+                noted.samples = self._complete()
+            raise
+
+    def _complete(self) -> Samples | None:
+        """Returns the first paths of which all values have arrived; None if there are none."""
+        if self._values is None:
+            return None
+        missing = np.isnan(self._values).any(axis=1)  # values are finite
+        count = int(missing.argmax()) if missing.any() else self._paths
+        if not count:
+            return None
+        densities = self._densities
+        return Samples(
+            values=self._values[:count].copy(),
+            labels=self._call.rows.labels,
+            target=self._call.target,
+            seed=self._call.request.seed,
+            source=Source.of(self._call.request.expected_source),
+            timings=Timings(),
+            log_densities=None if densities is None else densities[:count].copy(),
+            warnings=tuple(self._call.rows.warnings),
+            groups=self._groups.labels,
+            first_path=self._first,
+        )
 
     def finish(self) -> Samples:
         """Returns the samples, and issues the warnings; DataLossError if values are missing."""
@@ -305,6 +385,7 @@ class Assembly:
             warnings=(*self._call.rows.warnings, *read_warnings(self._summary.warnings)),
             known_log_density=self._known.log_density([known_log_densities], self._groups),
             groups=self._groups.labels,
+            first_path=self._first,
         )
         tell(samples.warnings)
         return samples

@@ -24,13 +24,8 @@ from chorale_client._groups import Groups
 from chorale_client._inputs import known_values, query_groups, query_rows
 from chorale_client._known_values import KnownLogDensity, KnownValues
 from chorale_client._models_and_contexts import Description, Source, Timings
-from chorale_client._requests import (
-    Estimator,
-    SampleOptions,
-    check_size,
-    probabilities,
-    whole_number,
-)
+from chorale_client._options import Estimator, SampleOptions
+from chorale_client._requests import check_size, probabilities, whole_number
 from chorale_client._samples import Samples
 from chorale_client._sampling import path_fields
 from chorale_client._summaries import FunctionalSummary, Summary

@@ -1,7 +1,7 @@
-"""Reads and writes doubles in protobuf's wire format, without a Python object for each number.
+"""Reads and writes floats in protobuf's wire format, without a Python object for each number.
 
 Protobuf's lists create a Python float for every number, which takes most of the time of calls with
-millions of numbers. Packed doubles have the same layout in a message as in memory, so that numpy
+millions of numbers. Packed floats have the same layout in a message as in memory, so that numpy
 can read them in place. Protobuf reads and writes all other fields.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,11 @@ from chorale_client._v1 import chorale_pb2 as pb
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _EMPTY: Floats = np.empty(0)
-_DOUBLE = np.dtype("<f8")
+_DOUBLE: np.dtype[Any] = np.dtype("<f8")
+_FLOAT: np.dtype[Any] = np.dtype("<f4")
 _PLAIN_NUMBERS = {field << 3 | _VARINT: field for field in (1, 2, 3, 4)}  # by tag
-_PLAIN_VALUES = 5 << 3 | _BYTES
+_PLAIN_VALUES = {5 << 3 | _BYTES: _DOUBLE, 9 << 3 | _BYTES: _FLOAT}  # by tag
+_DTYPES = {5: _DOUBLE, 6: _DOUBLE, 9: _FLOAT, 10: _FLOAT}  # of values and log-densities, by field
 
 
 class RawBlock(NamedTuple):
@@ -30,8 +32,8 @@ class RawBlock(NamedTuple):
     Attributes:
         first_path: The index of the first path.
         first_step: The index of the first step.
-        values: [paths, steps].
-        log_densities: [paths, steps]; None if the block has none.
+        values: [paths, steps]; float32 if the server sends float32.
+        log_densities: [paths, steps], of the same type; None if the block has none.
         rows: [paths, steps]: the row of each value; None if step t is row t.
         paths: [paths]: the index of each path; None if they are consecutive.
     """
@@ -90,11 +92,12 @@ def _read_plain_block(message: bytes, at: int, end: int) -> RawBlock | None:
                 value += (message[at] - 1) << shift
                 at += 1
                 shift += 7
-            if tag == _PLAIN_VALUES:
+            dtype = _PLAIN_VALUES.get(tag)
+            if dtype is not None:
                 _, first_path, paths, first_step, steps = numbers
-                if at + value != end or value != 8 * paths * steps:
+                if at + value != end or value != dtype.itemsize * paths * steps:
                     return None
-                values = np.frombuffer(message, _DOUBLE, paths * steps, at).reshape(paths, steps)
+                values = np.frombuffer(message, dtype, paths * steps, at).reshape(paths, steps)
                 return RawBlock(first_path, first_step, values, None, None)
             numbers[_PLAIN_NUMBERS[tag]] = value
     except (IndexError, KeyError):
@@ -104,14 +107,14 @@ def _read_plain_block(message: bytes, at: int, end: int) -> RawBlock | None:
 
 def _read_block(message: bytes, at: int, end: int) -> RawBlock:
     numbers = [0, 0, 0, 0, 0]  # by field number; [0] is unused
-    doubles: dict[int, list[Floats]] = {5: [], 6: []}
+    floats: dict[int, list[Floats]] = {field: [] for field in _DTYPES}
     packed = bytearray()
     for number, value in _fields(message, at, end):
         if isinstance(value, int):
             if number < len(numbers):
                 numbers[number] = value
-        elif number in doubles:
-            doubles[number].append(np.frombuffer(message[slice(*value)], _DOUBLE))
+        elif number in floats:
+            floats[number].append(np.frombuffer(message[slice(*value)], _DTYPES[number]))
         elif number in (7, 8):
             part = message[slice(*value)]
             packed += bytes([number << 3 | _BYTES]) + _varint_bytes(len(part)) + part
@@ -122,7 +125,8 @@ def _read_block(message: bytes, at: int, end: int) -> RawBlock:
     path_indices = np.array(indices.paths, dtype=np.int32) if indices.paths else None
     if path_indices is not None and len(path_indices) != paths:
         raise ValueError(f"{len(path_indices)} indices of {paths} paths")
-    values, log_densities = _joined(doubles[5]), _joined(doubles[6])
+    values = _joined(floats[9] or floats[5])
+    log_densities = _joined(floats[10] or floats[6])
     return RawBlock(
         first_path,
         first_step,
@@ -134,7 +138,9 @@ def _read_block(message: bytes, at: int, end: int) -> RawBlock:
 
 
 def _joined(parts: list[Floats]) -> Floats:
-    return parts[0] if len(parts) == 1 else np.concatenate([_EMPTY, *parts])
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else _EMPTY
 
 
 def _fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int | tuple[int, int]]]:

@@ -14,9 +14,8 @@ Examples:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -24,28 +23,25 @@ import numpy.typing as npt
 from chorale_client import _appends, _calls, _client, _inference
 from chorale_client._appends import Appended, AppendOptions
 from chorale_client._asyncio_connection import AsyncioConnection
+from chorale_client._asyncio_sampling import AsyncioSampling
 from chorale_client._channel import Endpoint, Settings, Tls
-from chorale_client._data_warnings import tell
 from chorale_client._docstrings import like
 from chorale_client._imputation import Imputation, ImputeOptions, impute
 from chorale_client._log_densities import LogDensities
 from chorale_client._model import Model
-from chorale_client._models_and_contexts import Description, Estimate, MemoryPolicy
-from chorale_client._predictions import Predictions
-from chorale_client._progress import Option
-from chorale_client._requests import (
+from chorale_client._models_and_contexts import MemoryPolicy
+from chorale_client._options import (
     Estimator,
     LogDensityOptions,
-    MissingTargets,
     Order,
     PredictOptions,
-    RegisterOptions,
     SampleOptions,
     Sampling,
 )
+from chorale_client._predictions import Predictions
+from chorale_client._progress import Option
+from chorale_client._requests import MissingTargets, RegisterOptions
 from chorale_client._retry import Retry
-from chorale_client._samples import Samples
-from chorale_client._sampling import Assembly, Block, SampleCall
 from chorale_client._server_info import ServerInfo
 from chorale_client._summaries import Summary
 from chorale_client._summarize import QUANTILES, SummaryOptions, summarize
@@ -210,7 +206,7 @@ class Client(AsyncioConnection):
         return f"<asyncio Client of {self.address}>"
 
 
-class Context(Description[Client]):
+class Context(AsyncioSampling[Client]):
     """A registered table; see `chorale_client.Context`."""
 
     @like(_client.Context.predict)
@@ -231,84 +227,6 @@ class Context(Description[Client]):
         options = PredictOptions(quantiles, mixtures, wrap, snap, local_rows)
         job = _inference.predict(self, rows, given, groupby, options)
         return await self._client._run(job, timeout)
-
-    @like(_client.Context.sample)
-    async def sample(
-        self,
-        rows: Data,
-        *,
-        given: npt.ArrayLike | None = None,
-        groupby: npt.ArrayLike | None = None,
-        paths: int = 1000,
-        seed: int | None = None,
-        order: Order = "given",
-        sampling: Sampling = "independent",
-        log_densities: bool = False,
-        wrap: bool = False,
-        snap: bool = True,
-        local_rows: int | None = None,
-        progress: Option = None,
-        timeout: float | None = None,
-    ) -> Samples:
-        """Draws joint samples; see `chorale_client.Context.sample`."""
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows, sampling)
-        call = SampleCall.about(self, rows, given, groupby, options)
-        messages = self._client._messages(call, timeout)
-        with call.progress(progress) as done:
-            async with contextlib.aclosing(messages):
-                assembly = Assembly(call, done)
-                async for message in messages:
-                    assembly.add(message)
-        return assembly.finish()
-
-    @like(_client.Context.stream)
-    async def stream(
-        self,
-        rows: Data,
-        *,
-        given: npt.ArrayLike | None = None,
-        groupby: npt.ArrayLike | None = None,
-        paths: int = 1000,
-        seed: int | None = None,
-        order: Order = "given",
-        sampling: Sampling = "independent",
-        log_densities: bool = False,
-        wrap: bool = False,
-        snap: bool = True,
-        local_rows: int | None = None,
-        timeout: float | None = None,
-    ) -> AsyncGenerator[Block, None]:
-        """Draws joint samples and yields blocks; see `chorale_client.Context.stream`.
-
-        To cancel the call when you leave the loop, wrap the generator in `contextlib.aclosing`.
-        """
-        options = SampleOptions(paths, seed, order, log_densities, wrap, snap, local_rows, sampling)
-        call = SampleCall.about(self, rows, given, groupby, options)
-        tell(call.rows.warnings)
-        async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
-            async for message in messages:
-                for block in call.blocks(message):
-                    yield block
-
-    @like(_client.Context.validate_sample)
-    async def validate_sample(
-        self,
-        rows: Data,
-        *,
-        given: npt.ArrayLike | None = None,
-        groupby: npt.ArrayLike | None = None,
-        paths: int = 1000,
-        order: Order = "given",
-        log_densities: bool = False,
-        wrap: bool = False,
-        local_rows: int | None = None,
-        timeout: float | None = None,
-    ) -> Estimate:
-        """Validates a call of `sample`; see `chorale_client.Context.validate_sample`."""
-        options = SampleOptions(paths, None, order, log_densities, wrap, True, local_rows)
-        call = SampleCall.about(self, rows, given, groupby, options, validate_only=True)
-        async with contextlib.aclosing(self._client._messages(call, timeout)) as messages:
-            return call.estimate([message async for message in messages])
 
     @like(_client.Context.summarize)
     async def summarize(
@@ -332,7 +250,9 @@ class Context(Description[Client]):
         timeout: float | None = None,
     ) -> Summary:
         """Returns statistics of joint samples; see `chorale_client.Context.summarize`."""
-        options = SampleOptions(paths, seed, order, False, wrap, snap, local_rows, sampling)
+        options = SampleOptions(
+            paths, seed, order, False, wrap, snap, local_rows, sampling=sampling
+        )
         asked = SummaryOptions(quantiles, functionals, covariance, return_paths, estimator)
         job = summarize(self, rows, given, groupby, options, asked)
         return await self._client._run(job, timeout)
