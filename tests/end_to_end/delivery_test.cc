@@ -8,8 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
-#include "tests/end_to_end/model_files.h"
-#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/model_server_fixture.h"
 
 namespace chorale::end_to_end {
 namespace {
@@ -19,27 +18,8 @@ using ::testing::ElementsAre;
 constexpr uint64_t kSeed = 3;
 constexpr int64_t kRows = 24;
 
-class DeliveryTest : public ::testing::Test {
+class DeliveryTest : public ModelServerFixture {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new TempFolder();
-    ModelFiles model({.n_layers = 2, .num_components = 3});
-    model.FillRandom(/*seed=*/7, /*gain=*/2.0);
-    model.Write(*folder_ / "model");
-    server_ = ServerProcess::Start({.models = {*folder_ / "model"}}).release();
-    ASSERT_NE(server_, nullptr);
-    client_ = new ApiClient(server_->address());
-    const auto reply = client_->Register("c", RandomRows(20, 2, 3), "models/model");
-    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-  }
-
-  static void TearDownTestSuite() {
-    delete client_;
-    if (server_ != nullptr) server_->Terminate();
-    delete server_;
-    delete folder_;
-  }
-
   static v1::SampleRequest RequestOf(int64_t paths) {
     Rows rows = RandomRows(kRows, 2, 5);
     rows.y.clear();
@@ -50,7 +30,7 @@ class DeliveryTest : public ::testing::Test {
 
   // Expects that the paths from 50 alone have the bits that they have in a call for all.
   static void ExpectTheSamePaths(v1::SampleRequest request) {
-    const Samples all = client_->Sample(request);
+    const Samples all = client().Sample(request);
     ASSERT_TRUE(all.complete()) << all.status.error_message() << all.problem;
     request.set_first_path(50);
     request.set_path_count(request.path_count() - 50);
@@ -60,23 +40,15 @@ class DeliveryTest : public ::testing::Test {
       if (!numbers->empty()) numbers->erase(numbers->begin(), numbers->begin() + 50 * kRows);
     }
     expected.order.erase(expected.order.begin(), expected.order.begin() + 50 * kRows);
-    EXPECT_EQ(Difference(client_->Sample(request), expected), "");
+    EXPECT_EQ(Difference(client().Sample(request), expected), "");
   }
 
   static void ExpectRefused(const v1::SampleRequest& request, const std::string& field) {
-    const Samples samples = client_->Sample(request);
+    const Samples samples = client().Sample(request);
     EXPECT_EQ(samples.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
     EXPECT_THAT(DetailsOf(samples.status).fields, ElementsAre(field));
   }
-
-  static TempFolder* folder_;
-  static ServerProcess* server_;
-  static ApiClient* client_;
 };
-
-TempFolder* DeliveryTest::folder_ = nullptr;
-ServerProcess* DeliveryTest::server_ = nullptr;
-ApiClient* DeliveryTest::client_ = nullptr;
 
 TEST_F(DeliveryTest, PathsHaveTheValuesOfACallForAll) {
   v1::SampleRequest request = RequestOf(100);
@@ -90,24 +62,24 @@ TEST_F(DeliveryTest, PathsHaveTheValuesOfACallForAll) {
 
 TEST_F(DeliveryTest, WholePathsHaveTheSameValues) {
   v1::SampleRequest request = RequestOf(300);
-  const Samples expected = client_->Sample(request);
+  const Samples expected = client().Sample(request);
   request.set_whole_paths(true);
-  const Samples whole = client_->Sample(request);
+  const Samples whole = client().Sample(request);
   EXPECT_EQ(Difference(whole, expected), "");
   EXPECT_EQ(whole.fewest_steps, kRows);
 }
 
 TEST_F(DeliveryTest, Float32ValuesAreRoundedAndHaveHalfTheBytes) {
   v1::SampleRequest request = RequestOf(1000);
-  Samples expected = client_->Sample(request);
+  Samples expected = client().Sample(request);
   request.set_float32_values(true);
-  const Samples rounded = client_->Sample(request);
+  const Samples rounded = client().Sample(request);
   for (double& value : expected.values) value = static_cast<float>(value);
   EXPECT_EQ(Difference(rounded, expected), "");
   request.set_whole_paths(true);
-  const Samples whole = client_->Sample(request);
+  const Samples whole = client().Sample(request);
   request.set_float32_values(false);
-  const Samples wide = client_->Sample(request);
+  const Samples wide = client().Sample(request);
   std::printf("  bytes of 1,000 x 24 values: %ld; whole paths %ld; float32 %ld; both %ld\n",
               static_cast<long>(expected.bytes), static_cast<long>(wide.bytes),
               static_cast<long>(rounded.bytes), static_cast<long>(whole.bytes));
@@ -127,7 +99,7 @@ TEST_F(DeliveryTest, InvalidFirstPathsAreNamed) {
   request.set_first_path(kMost - 1);
   ExpectRefused(request, "first_path");
   request.set_first_path(kMost - 2);
-  EXPECT_TRUE(client_->Sample(request).complete());
+  EXPECT_TRUE(client().Sample(request).complete());
   request.clear_seed();
   ExpectRefused(request, "seed");
 }

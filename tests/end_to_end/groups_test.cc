@@ -6,49 +6,21 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
-#include "tests/end_to_end/model_files.h"
-#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/model_server_fixture.h"
 
 namespace chorale::end_to_end {
 namespace {
 
 constexpr uint64_t kSeed = 3;
 
-class GroupsTest : public ::testing::Test {
+class GroupsTest : public ModelServerFixture {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new TempFolder();
-    ModelFiles model({.n_layers = 2, .num_components = 3});
-    model.FillRandom(/*seed=*/7, /*gain=*/2.0);
-    model.Write(*folder_ / "model");
-    server_ = ServerProcess::Start({.models = {*folder_ / "model"}}).release();
-    ASSERT_NE(server_, nullptr);
-    client_ = new ApiClient(server_->address());
-    const auto reply = client_->Register("c", RandomRows(20, 2, 3), "models/model");
-    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-  }
-
-  static void TearDownTestSuite() {
-    delete client_;
-    if (server_ != nullptr) server_->Terminate();
-    delete server_;
-    delete folder_;
-  }
-
   // Rows [first, first + count) of the query rows.
   static Rows Part(const Rows& rows, int64_t first, int64_t count) {
     const auto begin = rows.x.begin() + first * rows.features;
     return {.features = rows.features, .x = {begin, begin + count * rows.features}, .y = {}};
   }
-
-  static TempFolder* folder_;
-  static ServerProcess* server_;
-  static ApiClient* client_;
 };
-
-TempFolder* GroupsTest::folder_ = nullptr;
-ServerProcess* GroupsTest::server_ = nullptr;
-ApiClient* GroupsTest::client_ = nullptr;
 
 TEST_F(GroupsTest, SamplesAndDensitiesOfEachGroup) {
   constexpr int64_t kPaths = 40;
@@ -58,12 +30,12 @@ TEST_F(GroupsTest, SamplesAndDensitiesOfEachGroup) {
   v1::SampleRequest request = MakeSample("c", rows, kPaths, kSeed);
   for (const int64_t size : sizes) request.add_group_sizes(static_cast<int32_t>(size));
   request.set_include_log_densities(true);
-  const Samples samples = client_->Sample(request);
+  const Samples samples = client().Sample(request);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
 
   v1::LogDensityRequest all = MakeLogDensity("c", rows, samples.values);
   *all.mutable_group_sizes() = request.group_sizes();
-  const auto densities = client_->LogDensity(all);
+  const auto densities = client().LogDensity(all);
   ASSERT_TRUE(densities.ok()) << densities.status.error_message();
   ASSERT_EQ(densities.value.log_densities_size(), kPaths * 4);
   int64_t first = 0;
@@ -79,8 +51,8 @@ TEST_F(GroupsTest, SamplesAndDensitiesOfEachGroup) {
       }
       sums.push_back(sum);
     }
-    if (group == 0) EXPECT_EQ(client_->Sample(MakeSample("c", part, kPaths, kSeed)).values, values);
-    const auto alone = client_->LogDensity(MakeLogDensity("c", part, values));
+    if (group == 0) EXPECT_EQ(client().Sample(MakeSample("c", part, kPaths, kSeed)).values, values);
+    const auto alone = client().LogDensity(MakeLogDensity("c", part, values));
     ASSERT_TRUE(alone.ok()) << alone.status.error_message();
     for (int64_t path = 0; path < kPaths; ++path) {
       const double density = densities.value.log_densities(path * 4 + group);
@@ -99,14 +71,14 @@ TEST_F(GroupsTest, ManyGroups) {
   for (int64_t g = 0; g < kGroups; ++g) rows.x.insert(rows.x.end(), one.x.begin(), one.x.end());
   v1::SampleRequest request = MakeSample("c", rows, 2, kSeed);
   for (int64_t g = 0; g < kGroups; ++g) request.add_group_sizes(4);
-  const Samples samples = client_->Sample(request);
+  const Samples samples = client().Sample(request);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
   // The groups are equal, so that their first values are draws of one distribution.
   std::vector<double> first(2 * kGroups);
   for (int64_t i = 0; i < 2 * kGroups; ++i) first[i] = samples.values[i * 4];
   v1::PredictRequest predict =
       MakePredict("c", {.features = 2, .x = {one.x[0], one.x[1]}, .y = {}});
-  const auto predicted = client_->Predict(predict);
+  const auto predicted = client().Predict(predict);
   ASSERT_TRUE(predicted.ok()) << predicted.status.error_message();
   double sum = 0, squares = 0;
   for (const double value : first) {

@@ -10,8 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
-#include "tests/end_to_end/model_files.h"
-#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/model_server_fixture.h"
 #include "tests/end_to_end/statistics.h"
 
 namespace chorale::end_to_end {
@@ -20,39 +19,15 @@ namespace {
 constexpr int64_t kPaths = 20'000;
 constexpr int64_t kBins = 8;  // per query row: 64 cells of 312 paths
 
-class KnownValuesTest : public ::testing::Test {
+class KnownValuesTest : public ModelServerFixture {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TempFolder();
-    // Large matrices, so that each draw depends clearly on earlier ones.
-    ModelFiles dependent({.n_layers = 2, .num_components = 3});
-    dependent.FillRandom(/*seed=*/7, /*gain=*/2.0);
-    for (float& weight : dependent["embedder.y_embed.weight"].values) weight *= 4;
-    dependent.Write(*folder_ / "dependent");
-    server_ = ServerProcess::Start({.models = {*folder_ / "dependent"}}).release();
-    ASSERT_NE(server_, nullptr);
-    client_ = new ApiClient(server_->address());
-    const auto reply = client_->Register("dependent", RandomRows(4, 1, 3), "models/dependent");
-    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-  }
-
-  static void TearDownTestSuite() {
-    delete client_;
-    if (server_ != nullptr) server_->Terminate();
-    delete server_;
-    delete folder_;
+    ASSERT_NO_FATAL_FAILURE(StartServer({{"dependent", DependentModel()}}));
+    RegisterContext("dependent", RandomRows(4, 1, 3), "dependent");
   }
 
   static Rows QueryRows() { return {.features = 1, .x = {-1.5, 0.25, 1.0}, .y = {}}; }
-
-  static TempFolder* folder_;
-  static ServerProcess* server_;
-  static ApiClient* client_;
 };
-
-TempFolder* KnownValuesTest::folder_ = nullptr;
-ServerProcess* KnownValuesTest::server_ = nullptr;
-ApiClient* KnownValuesTest::client_ = nullptr;
 
 // The last row is known. LogDensity tells the conditional distribution of each drawn value.
 TEST_F(KnownValuesTest, TheOtherRowsAreDrawnGivenWhatIsKnown) {
@@ -62,7 +37,7 @@ TEST_F(KnownValuesTest, TheOtherRowsAreDrawnGivenWhatIsKnown) {
     v1::SampleRequest request = MakeSample("dependent", QueryRows(), kPaths / 2, seed);
     request.mutable_known()->add_rows(2);
     request.mutable_known()->add_values(1.5);
-    const Samples samples = client_->Sample(request);
+    const Samples samples = client().Sample(request);
     ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
     for (int64_t path = 0; path < samples.paths; ++path) {
       for (int64_t row = 0; row < kUnknown; ++row) {
@@ -79,7 +54,7 @@ TEST_F(KnownValuesTest, TheOtherRowsAreDrawnGivenWhatIsKnown) {
       density.mutable_known()->add_rows(2);
       density.mutable_known()->add_values(known);
       density.set_include_cdfs(true);
-      const auto reply = client_->LogDensity(density);
+      const auto reply = client().LogDensity(density);
       EXPECT_TRUE(reply.ok()) << reply.status.error_message();
       cdfs.insert(cdfs.end(), reply.value.cdfs().begin(), reply.value.cdfs().end());
     }
@@ -101,7 +76,7 @@ TEST_F(KnownValuesTest, KnownValuesHaveTheSameDensityInAllCalls) {
   };
   v1::LogDensityRequest density = MakeLogDensity("dependent", QueryRows(), {0.25, 1.5, -2});
   add_known(density.mutable_known());
-  const auto given = client_->LogDensity(density);
+  const auto given = client().LogDensity(density);
   ASSERT_TRUE(given.ok()) << given.status.error_message();
   ASSERT_EQ(given.value.log_densities_size(), 3);
   ASSERT_EQ(given.value.known_log_densities_size(), 1);
@@ -109,7 +84,7 @@ TEST_F(KnownValuesTest, KnownValuesHaveTheSameDensityInAllCalls) {
   Rows permuted = QueryRows();
   permuted.x = {permuted.x[2], permuted.x[0], permuted.x[1]};
   const auto joint =
-      client_->LogDensity(MakeLogDensity("dependent", permuted, {0.5, -1, 0.25, 0.5, -1, 1.5}));
+      client().LogDensity(MakeLogDensity("dependent", permuted, {0.5, -1, 0.25, 0.5, -1, 1.5}));
   ASSERT_TRUE(joint.ok()) << joint.status.error_message();
   for (int vector = 0; vector < 2; ++vector) {
     EXPECT_NEAR(given.value.known_log_densities(0) + given.value.log_densities(vector),
@@ -118,14 +93,14 @@ TEST_F(KnownValuesTest, KnownValuesHaveTheSameDensityInAllCalls) {
 
   v1::PredictRequest predict = MakePredict("dependent", QueryRows());
   add_known(predict.mutable_known());
-  const auto predicted = client_->Predict(predict);
+  const auto predicted = client().Predict(predict);
   ASSERT_TRUE(predicted.ok()) << predicted.status.error_message();
   EXPECT_EQ(predicted.value.means_size(), 1);
   EXPECT_NEAR(predicted.value.known_log_densities(0), given.value.known_log_densities(0), 1e-4);
 
   v1::SampleRequest sample = MakeSample("dependent", QueryRows(), 7, 15);
   add_known(sample.mutable_known());
-  const Samples samples = client_->Sample(sample);
+  const Samples samples = client().Sample(sample);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
   ASSERT_EQ(samples.summary.known_log_densities_size(), 1);
   EXPECT_NEAR(samples.summary.known_log_densities(0), given.value.known_log_densities(0), 1e-4);
@@ -186,13 +161,13 @@ TEST_F(KnownValuesTest, GeneratedBadValuesAreRefusedByTheirField) {
       case 0: {
         v1::PredictRequest request = MakePredict("dependent", QueryRows());
         *request.mutable_known() = known;
-        status = client_->Predict(request).status;
+        status = client().Predict(request).status;
         break;
       }
       case 1: {
         v1::SampleRequest request = MakeSample("dependent", QueryRows(), 7, 1);
         *request.mutable_known() = known;
-        status = client_->Sample(request).status;
+        status = client().Sample(request).status;
         break;
       }
       default: {
@@ -201,7 +176,7 @@ TEST_F(KnownValuesTest, GeneratedBadValuesAreRefusedByTheirField) {
         v1::LogDensityRequest request =
             MakeLogDensity("dependent", QueryRows(), std::vector<double>(left, 0.1));
         *request.mutable_known() = known;
-        status = client_->LogDensity(request).status;
+        status = client().LogDensity(request).status;
       }
     }
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
@@ -209,7 +184,7 @@ TEST_F(KnownValuesTest, GeneratedBadValuesAreRefusedByTheirField) {
     ASSERT_EQ(details.fields.size(), 1u);
     EXPECT_THAT(details.fields[0], ::testing::StartsWith("known."));
   }
-  EXPECT_TRUE(client_->Predict(MakePredict("dependent", QueryRows())).ok());
+  EXPECT_TRUE(client().Predict(MakePredict("dependent", QueryRows())).ok());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
 #include "tests/end_to_end/model_files.h"
-#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/model_server_fixture.h"
 #include "tests/end_to_end/statistics.h"
 
 namespace chorale::end_to_end {
@@ -26,43 +26,24 @@ constexpr int64_t kBins = 4;  // per query row: 64 cells of 312 paths
 
 const ExactMixture kMixture = {.mean = {-1.0, 2.0}, .std = {0.5, 1.0}, .weight = {0.3, 0.7}};
 
-class SamplingTest : public ::testing::Test {
+class SamplingTest : public ModelServerFixture {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TempFolder();
     ModelFiles constant({.num_components = 2});
     constant.SetMixture(kMixture);
-    constant.Write(*folder_ / "constant");
-    // Large matrices, so that each draw depends clearly on earlier ones.
-    ModelFiles dependent({.n_layers = 2, .num_components = 3});
-    dependent.FillRandom(/*seed=*/7, /*gain=*/2.0);
-    for (float& weight : dependent["embedder.y_embed.weight"].values) weight *= 4;
-    dependent.Write(*folder_ / "dependent");
-    // The same, but almost certain of every value.
-    for (float& bias : dependent["head.std_bias"].values) bias = -20;
-    for (float& weight : dependent["head.weight_bias"].values) weight = 0;
-    dependent["head.weight_bias"].values[0] = 60;
-    dependent.Write(*folder_ / "certain");
+    ModelFiles certain = DependentModel();  // almost certain of every value
+    for (float& bias : certain["head.std_bias"].values) bias = -20;
+    for (float& weight : certain["head.weight_bias"].values) weight = 0;
+    certain["head.weight_bias"].values[0] = 60;
     ModelFiles scaled({.n_layers = 2, .num_components = 3, .z_score = true});
     scaled.FillRandom(/*seed=*/8, /*gain=*/1.0);
-    scaled.Write(*folder_ / "scaled");
-    server_ = ServerProcess::Start({.models = {*folder_ / "constant", *folder_ / "dependent",
-                                               *folder_ / "certain", *folder_ / "scaled"}})
-                  .release();
-    ASSERT_NE(server_, nullptr);
-    client_ = new ApiClient(server_->address());
+    ASSERT_NO_FATAL_FAILURE(StartServer({{"constant", constant},
+                                         {"dependent", DependentModel()},
+                                         {"certain", certain},
+                                         {"scaled", scaled}}));
     for (const char* model : {"constant", "dependent", "certain"}) {
-      const auto reply =
-          client_->Register(model, RandomRows(4, 1, 3), std::string("models/") + model);
-      ASSERT_TRUE(reply.ok()) << reply.status.error_message();
+      ASSERT_NO_FATAL_FAILURE(RegisterContext(model, RandomRows(4, 1, 3), model));
     }
-  }
-
-  static void TearDownTestSuite() {
-    delete client_;
-    if (server_ != nullptr) server_->Terminate();
-    delete server_;
-    delete folder_;
   }
 
   // Draws of kBatches requests, one after the other: [kBatches * kBatchPaths, kQueryRows].
@@ -70,7 +51,7 @@ class SamplingTest : public ::testing::Test {
     std::vector<double> values;
     for (int64_t batch = 0; batch < kBatches; ++batch) {
       const Samples samples =
-          client_->Sample(MakeSample(context, QueryRows(), kBatchPaths, 1000 + batch));
+          client().Sample(MakeSample(context, QueryRows(), kBatchPaths, 1000 + batch));
       EXPECT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
       values.insert(values.end(), samples.values.begin(), samples.values.end());
     }
@@ -87,7 +68,7 @@ class SamplingTest : public ::testing::Test {
       v1::LogDensityRequest request = MakeLogDensity(
           "dependent", QueryRows(), {history.begin() + first, history.begin() + first + kChunk});
       request.set_include_mixtures(true);
-      const auto reply = client_->LogDensity(request);
+      const auto reply = client().LogDensity(request);
       EXPECT_TRUE(reply.ok()) << reply.status.error_message();
       const v1::Mixtures& mixtures = reply.value.mixtures();
       const int64_t m = mixtures.component_count();
@@ -107,15 +88,7 @@ class SamplingTest : public ::testing::Test {
   }
 
   static Rows QueryRows() { return {.features = 1, .x = {-1.5, 0.25, 1.0}, .y = {}}; }
-
-  static TempFolder* folder_;
-  static ServerProcess* server_;
-  static ApiClient* client_;
 };
-
-TempFolder* SamplingTest::folder_ = nullptr;
-ServerProcess* SamplingTest::server_ = nullptr;
-ApiClient* SamplingTest::client_ = nullptr;
 
 std::vector<double> TransformBy(const ExactMixture& mixture, const std::vector<double>& values) {
   std::vector<double> points;
@@ -169,7 +142,7 @@ TEST_F(SamplingTest, RandomOrdersAreReportedAndHaveTheirOwnDensity) {
   v1::SampleRequest request = MakeSample("dependent", query_rows, 6, 11);
   request.set_order(v1::SampleRequest::ORDER_RANDOM_PER_PATH);
   request.set_include_log_densities(true);
-  const Samples samples = client_->Sample(request);
+  const Samples samples = client().Sample(request);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
   double worst_as_given = 0;
   for (int64_t path = 0; path < samples.paths; ++path) {
@@ -183,12 +156,12 @@ TEST_F(SamplingTest, RandomOrdersAreReportedAndHaveTheirOwnDensity) {
       values.push_back(samples.values[path * samples.query_rows + query_row]);
       joint += samples.log_densities[path * samples.query_rows + query_row];
     }
-    const auto in_order = client_->LogDensity(MakeLogDensity("dependent", permuted, values));
+    const auto in_order = client().LogDensity(MakeLogDensity("dependent", permuted, values));
     ASSERT_TRUE(in_order.ok()) << in_order.status.error_message();
     EXPECT_NEAR(in_order.value.log_densities(0), joint, 2e-4) << "path " << path;
 
     const auto begin = samples.values.begin() + path * samples.query_rows;
-    const auto as_given = client_->LogDensity(
+    const auto as_given = client().LogDensity(
         MakeLogDensity("dependent", query_rows, {begin, begin + samples.query_rows}));
     worst_as_given = std::max(worst_as_given, std::abs(as_given.value.log_densities(0) - joint));
   }
@@ -198,7 +171,7 @@ TEST_F(SamplingTest, RandomOrdersAreReportedAndHaveTheirOwnDensity) {
 TEST_F(SamplingTest, AllOrdersAreEquallyLikely) {
   v1::SampleRequest request = MakeSample("constant", QueryRows(), 12'000, 12);
   request.set_order(v1::SampleRequest::ORDER_RANDOM_PER_PATH);
-  const Samples samples = client_->Sample(request);
+  const Samples samples = client().Sample(request);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
   std::map<std::vector<int32_t>, int64_t> counts;
   for (auto step = samples.order.begin(); step != samples.order.end(); step += kQueryRows) {
@@ -212,14 +185,14 @@ TEST_F(SamplingTest, AllOrdersAreEquallyLikely) {
 
 TEST_F(SamplingTest, ResultsComeInTheOrderOfTheRowsGiven) {
   const Rows query_rows = RandomRows(16, 1, 23);
-  const auto predicted = client_->Predict(MakePredict("certain", query_rows));
+  const auto predicted = client().Predict(MakePredict("certain", query_rows));
   ASSERT_TRUE(predicted.ok()) << predicted.status.error_message();
   for (const auto order :
        {v1::SampleRequest::ORDER_GIVEN, v1::SampleRequest::ORDER_RANDOM_PER_PATH}) {
     v1::SampleRequest request = MakeSample("certain", query_rows, 20, 13);
     request.set_order(order);
     request.set_include_log_densities(true);
-    const Samples samples = client_->Sample(request);
+    const Samples samples = client().Sample(request);
     ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
     for (int64_t path = 0; path < samples.paths; ++path) {
       // Only the first query row of a path is drawn from what Predict sees.
@@ -234,7 +207,7 @@ TEST_F(SamplingTest, ResultsComeInTheOrderOfTheRowsGiven) {
   // Reversed rows give reversed predictions, and these differ.
   Rows reversed = query_rows;
   std::reverse(reversed.x.begin(), reversed.x.end());
-  const auto backwards = client_->Predict(MakePredict("certain", reversed));
+  const auto backwards = client().Predict(MakePredict("certain", reversed));
   ASSERT_TRUE(backwards.ok());
   double spread = 0;
   for (int t = 0; t < 16; ++t) {
@@ -245,22 +218,22 @@ TEST_F(SamplingTest, ResultsComeInTheOrderOfTheRowsGiven) {
 }
 
 TEST_F(SamplingTest, ZeroIsASeed) {
-  const Samples zero = client_->Sample(MakeSample("dependent", QueryRows(), 50, 0));
+  const Samples zero = client().Sample(MakeSample("dependent", QueryRows(), 50, 0));
   EXPECT_EQ(zero.summary.seed(), 0);
-  EXPECT_EQ(Difference(zero, client_->Sample(MakeSample("dependent", QueryRows(), 50, 0))), "");
+  EXPECT_EQ(Difference(zero, client().Sample(MakeSample("dependent", QueryRows(), 50, 0))), "");
 }
 
 TEST_F(SamplingTest, WithoutASeedTheServerChoosesOne) {
   v1::SampleRequest unseeded = MakeSample("dependent", QueryRows(), 50, 0);
   unseeded.clear_seed();
-  const Samples first = client_->Sample(unseeded);
-  const Samples second = client_->Sample(unseeded);
+  const Samples first = client().Sample(unseeded);
+  const Samples second = client().Sample(unseeded);
   ASSERT_TRUE(first.complete() && second.complete());
   EXPECT_LT(first.summary.seed(), uint64_t{1} << 53);
   EXPECT_NE(first.summary.seed(), second.summary.seed());
   EXPECT_FALSE(SameBits(first, second));
   const Samples again =
-      client_->Sample(MakeSample("dependent", QueryRows(), 50, first.summary.seed()));
+      client().Sample(MakeSample("dependent", QueryRows(), 50, first.summary.seed()));
   EXPECT_EQ(Difference(first, again), "");
   EXPECT_EQ(again.summary.seed(), first.summary.seed());
 }
@@ -269,17 +242,17 @@ TEST_F(SamplingTest, LogDensityAveragesOverRandomOrders) {
   const Rows two{.features = 1, .x = {-1.0, 0.8}, .y = {}};
   const std::vector<double> values = {0.4, -0.7};
   const double forward =
-      client_->LogDensity(MakeLogDensity("dependent", two, values)).value.log_densities(0);
+      client().LogDensity(MakeLogDensity("dependent", two, values)).value.log_densities(0);
   const Rows swapped{.features = 1, .x = {0.8, -1.0}, .y = {}};
   const double backward =
-      client_->LogDensity(MakeLogDensity("dependent", swapped, {-0.7, 0.4})).value.log_densities(0);
+      client().LogDensity(MakeLogDensity("dependent", swapped, {-0.7, 0.4})).value.log_densities(0);
   ASSERT_GT(std::abs(forward - backward), 1e-2) << "the order makes no difference";
 
   constexpr int kOrders = 64;
   v1::LogDensityRequest request = MakeLogDensity("dependent", two, values);
   request.set_random_order_count(kOrders);
   request.set_seed(9);
-  const auto reply = client_->LogDensity(request);
+  const auto reply = client().LogDensity(request);
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
   EXPECT_EQ(reply.value.seed(), 9);
   // The mean density is that of k forward orders among 64, for some k; fewer than 14 or more than
@@ -298,32 +271,32 @@ TEST_F(SamplingTest, LogDensityAveragesOverRandomOrders) {
               0.02 * reply.value.standard_errors(0));
 
   request.set_random_order_count(1);
-  EXPECT_THAT(client_->LogDensity(request).value.standard_errors(), IsEmpty());
+  EXPECT_THAT(client().LogDensity(request).value.standard_errors(), IsEmpty());
 }
 
 TEST_F(SamplingTest, NormalisedModelsAnswerInTheUsersUnits) {
   Rows rows = RandomRows(60, 2, 31);
   Rows query_rows = RandomRows(6, 2, 32);
-  ASSERT_TRUE(client_->Register("units", rows, "models/scaled").ok());
+  ASSERT_TRUE(client().Register("units", rows, "models/scaled").ok());
   // The same data in other units: x' = 3 x + 5, y' = 8 y - 3.
   Rows other_targets = query_rows;
   for (double& x : rows.x) x = 3 * x + 5;
   for (double& x : other_targets.x) x = 3 * x + 5;
   for (double& y : rows.y) y = 8 * y - 3;
-  ASSERT_TRUE(client_->Register("other-units", rows, "models/scaled").ok());
+  ASSERT_TRUE(client().Register("other-units", rows, "models/scaled").ok());
 
   // The table in other units is another table, so its random numbers are others; but what was drawn
   // for the one has the same density in the other.
   v1::SampleRequest request = MakeSample("units", query_rows, 30, 14);
   request.set_include_log_densities(true);
-  const Samples samples = client_->Sample(request);
+  const Samples samples = client().Sample(request);
   ASSERT_TRUE(samples.complete());
   std::vector<double> values = samples.values;
   for (double& value : values) value = 8 * value - 3;
   v1::LogDensityRequest density = MakeLogDensity("other-units", other_targets, values);
   density.set_include_terms(true);
   density.set_include_cdfs(true);
-  const auto other = client_->LogDensity(density);
+  const auto other = client().LogDensity(density);
   ASSERT_TRUE(other.ok()) << other.status.error_message();
   // Draws of the model itself: their cdfs are uniform.
   double mean_cdf = 0;
@@ -340,10 +313,10 @@ TEST_F(SamplingTest, NormalisedModelsAnswerInTheUsersUnits) {
 
   v1::PredictRequest predict = MakePredict("units", query_rows);
   for (const double q : {0.1, 0.5, 0.9}) predict.add_quantiles(q);
-  const auto prediction = client_->Predict(predict);
+  const auto prediction = client().Predict(predict);
   predict.set_context("contexts/other-units");
   *predict.mutable_rows() = FeatureTable(other_targets);
-  const auto other_prediction = client_->Predict(predict);
+  const auto other_prediction = client().Predict(predict);
   ASSERT_TRUE(prediction.ok() && other_prediction.ok());
   for (int t = 0; t < 6; ++t) {
     EXPECT_NEAR(other_prediction.value.means(t), 8 * prediction.value.means(t) - 3, 1e-3);

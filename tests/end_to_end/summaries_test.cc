@@ -7,35 +7,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/api_client.h"
-#include "tests/end_to_end/model_files.h"
-#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/model_server_fixture.h"
 
 namespace chorale::end_to_end {
 namespace {
 
 constexpr double kTolerance = 1e-9;
 
-class SummariesTest : public ::testing::Test {
+class SummariesTest : public ModelServerFixture {
  protected:
-  static void SetUpTestSuite() {
-    folder_ = new TempFolder();
-    ModelFiles model({.n_layers = 2, .num_components = 3});
-    model.FillRandom(/*seed=*/7, /*gain=*/2.0);
-    model.Write(*folder_ / "model");
-    server_ = ServerProcess::Start({.models = {*folder_ / "model"}}).release();
-    ASSERT_NE(server_, nullptr);
-    client_ = new ApiClient(server_->address());
-    const auto reply = client_->Register("c", RandomRows(20, 2, 3), "models/model");
-    ASSERT_TRUE(reply.ok()) << reply.status.error_message();
-  }
-
-  static void TearDownTestSuite() {
-    delete client_;
-    if (server_ != nullptr) server_->Terminate();
-    delete server_;
-    delete folder_;
-  }
-
   // The same paths.
   static v1::SummarizeRequest SummaryOf(const v1::SampleRequest& sample) {
     v1::SummarizeRequest request;
@@ -45,15 +25,7 @@ class SummariesTest : public ::testing::Test {
     request.set_seed(sample.seed());
     return request;
   }
-
-  static TempFolder* folder_;
-  static ServerProcess* server_;
-  static ApiClient* client_;
 };
-
-TempFolder* SummariesTest::folder_ = nullptr;
-ServerProcess* SummariesTest::server_ = nullptr;
-ApiClient* SummariesTest::client_ = nullptr;
 
 TEST_F(SummariesTest, StatisticsAreThoseOfTheSamples) {
   constexpr int64_t kPaths = 1'000;
@@ -61,7 +33,7 @@ TEST_F(SummariesTest, StatisticsAreThoseOfTheSamples) {
   Rows rows = RandomRows(kRows, 2, 5);
   rows.y.clear();
   const v1::SampleRequest sample = MakeSample("c", rows, kPaths, 3);
-  const Samples samples = client_->Sample(sample);
+  const Samples samples = client().Sample(sample);
   ASSERT_TRUE(samples.complete()) << samples.status.error_message() << samples.problem;
 
   v1::SummarizeRequest request = SummaryOf(sample);
@@ -70,7 +42,7 @@ TEST_F(SummariesTest, StatisticsAreThoseOfTheSamples) {
   request.add_functionals()->set_type(v1::Functional::TYPE_SUM);
   grpc::ClientContext context;
   v1::SummarizeResponse response;
-  const grpc::Status status = client_->stub().Summarize(&context, request, &response);
+  const grpc::Status status = client().stub().Summarize(&context, request, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   ASSERT_EQ(response.means_size(), kRows);
   double mean_of_sum = 0;
@@ -105,7 +77,7 @@ TEST_F(SummariesTest, ConditionalEstimatesHaveSmallErrors) {
   const auto summarize = [&] {
     grpc::ClientContext context;
     v1::SummarizeResponse response;
-    const grpc::Status status = client_->stub().Summarize(&context, request, &response);
+    const grpc::Status status = client().stub().Summarize(&context, request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
   };
@@ -142,7 +114,7 @@ TEST_F(SummariesTest, ErrorsNameTheField) {
   functional->add_rows(3);
   grpc::ClientContext context;
   v1::SummarizeResponse response;
-  const grpc::Status status = client_->stub().Summarize(&context, request, &response);
+  const grpc::Status status = client().stub().Summarize(&context, request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(DetailsOf(status).fields, ::testing::ElementsAre("functionals[0].rows[0]"));
 }
