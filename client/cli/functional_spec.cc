@@ -76,6 +76,12 @@ class FunctionalParser {
     return Invalid(absl::StrCat("'", text, "' is not a finite number"));
   }
 
+  absl::StatusOr<double> ParseTargetError(absl::string_view text) const {
+    ASSIGN_OR_RETURN(const double error, ParseNumber(text));
+    if (error > 0) return error;
+    return Invalid(absl::StrCat("the target error ", text, " must be more than 0"));
+  }
+
   absl::StatusOr<int32_t> ParseRow(absl::string_view text) const {
     int32_t row = 0;
     if (absl::SimpleAtoi(text, &row) && row >= 0 && row < row_count_) return row;
@@ -106,9 +112,21 @@ class FunctionalParser {
       }
       return absl::OkStatus();
     }
+    if (name == "mean_error" && functional_.target_mean_error() == 0) {
+      ASSIGN_OR_RETURN(const double error, ParseTargetError(value));
+      functional_.set_target_mean_error(error);
+      return absl::OkStatus();
+    }
+    if (name == "quantile_error" && functional_.target_quantile_error() == 0) {
+      if (HasNumberOfEachRow(functional_.type())) return Invalid("does not have quantiles");
+      ASSIGN_OR_RETURN(const double error, ParseTargetError(value));
+      functional_.set_target_quantile_error(error);
+      return absl::OkStatus();
+    }
     return Invalid(absl::StrCat("'", option,
                                 "' is repeated or not an option; the options are: above=T, "
-                                "below=T, rows=LIST, weights=W,..."));
+                                "below=T, rows=LIST, weights=W,..., mean_error=E, "
+                                "quantile_error=E"));
   }
 
   absl::Status ParseRows(absl::string_view list) {

@@ -13,7 +13,8 @@ namespace chorale::client {
 // Parses the name of a functional, followed by options:
 //   - ":above=T" or ":below=T", which functionals with a threshold require;
 //   - ":rows=LIST": numbers of rows from 0, and ranges such as 0-6, separated by commas;
-//   - ":weights=W,...", for sums.
+//   - ":weights=W,...", for sums;
+//   - ":mean_error=E" and ":quantile_error=E": target errors, more than 0.
 // InvalidArgument, with the text, if it is malformed, if a row is repeated, or if it is not
 // below `row_count`.
 absl::StatusOr<v1::Functional> ParseFunctional(const std::string& spec, int64_t row_count);

@@ -198,7 +198,8 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
       command
           ->add_option(
               "--orders", arguments->orders,
-              "Average the density over R random orders of the rows; 0: use the order of ROWS")
+              "Average the density over R random orders of the rows, in pairs of an order and its "
+              "reverse; from 4 on, with its standard error. 0: use the order of ROWS")
           ->transform(IntegerBetween(0, kMaxInt64))
           ->type_name("R")
           ->capture_default_str();
@@ -226,7 +227,8 @@ void AddLogDensityCommand(CLI::App* app, Environment* environment) {
   AddLocalRowsOption(command, &arguments->local_rows);
   command->footer(
       "Writes a line for each vector: the natural logarithm of its joint density, in the target's\n"
-      "units, and, with several orders, its standard error. With --group-by, writes a line for "
+      "units, and, with four orders or more, its standard error. With --group-by, writes a line "
+      "for "
       "each\n"
       "vector and group, with the group's cell.\n\n"
       "Examples:\n"

@@ -1,9 +1,12 @@
 // chorale summarize
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
@@ -22,6 +25,8 @@ namespace {
 struct SummarizeArguments {
   RowsOptions rows;
   int64_t paths = 1000;
+  double target_mean_error = 0;
+  double target_quantile_error = 0;
   std::optional<uint64_t> seed;
   std::string order = "given";
   std::string sampling = "independent";
@@ -37,6 +42,8 @@ struct SummarizeArguments {
 SummarizeOptions ToOptions(const SummarizeArguments& arguments) {
   SummarizeOptions options;
   options.path_count = arguments.paths;
+  options.target_mean_error = arguments.target_mean_error;
+  options.target_quantile_error = arguments.target_quantile_error;
   options.seed = arguments.seed;
   if (arguments.order == "random") options.order = RowOrder::kRandomPerPath;
   if (arguments.sampling == "sobol") options.sampling = Sampling::kSobol;
@@ -46,6 +53,26 @@ SummarizeOptions ToOptions(const SummarizeArguments& arguments) {
   options.local_rows = arguments.local_rows;
   options.quantiles = arguments.quantiles;
   return options;
+}
+
+bool HasTargetErrors(const SummarizeOptions& options) {
+  return options.target_mean_error > 0 || options.target_quantile_error > 0 ||
+         std::any_of(options.functionals.begin(), options.functionals.end(),
+                     [](const v1::Functional& functional) {
+                       return functional.target_mean_error() > 0 ||
+                              functional.target_quantile_error() > 0;
+                     });
+}
+
+// Unlike CLI::PositiveNumber, rejects NaN and infinity.
+CLI::Validator PositiveNumber() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        double number = 0;
+        const bool valid = absl::SimpleAtod(text, &number) && std::isfinite(number) && number > 0;
+        return valid ? std::string() : absl::StrCat("'", text, "' is not a finite number above 0");
+      },
+      "");
 }
 
 // Returns the functionals of rows of the file, each with all its rows in their order.
@@ -195,6 +222,11 @@ absl::Status RunSummarize(const SummarizeArguments& arguments, Environment* envi
                                            groups.InFile(options.known), groups.order),
                                   arguments));
   environment->Note(absl::StrCat("seed ", summary->seed()));
+  if (HasTargetErrors(options)) {
+    const bool all = summary->path_count() == options.path_count;
+    environment->Note(absl::StrCat(summary->path_count(), " of ", options.path_count, " paths",
+                                   all ? "; errors may exceed their targets" : ""));
+  }
   const auto& log_densities = summary->known_log_densities();
   NoteKnown(options.known, {log_densities.begin(), log_densities.end()}, *environment);
   NoteWarnings(summary->warnings(), *environment);
@@ -219,6 +251,17 @@ void AddSummarizeCommand(CLI::App* app, Environment* environment) {
       ->transform(IntegerBetween(2, 1'000'000'000))
       ->type_name("B")
       ->capture_default_str();
+  command
+      ->add_option("--target-mean-error", arguments->target_mean_error,
+                   "Stop drawing paths, of at most B, when the standard error of the mean of each "
+                   "row is at most E, in the target's units")
+      ->check(PositiveNumber())
+      ->type_name("E");
+  command
+      ->add_option("--target-quantile-error", arguments->target_quantile_error,
+                   "The same for the standard error of each quantile of each row")
+      ->check(PositiveNumber())
+      ->type_name("E");
   AddSeedOption(command, &arguments->seed,
                 "Seed: the paths are those of 'chorale sample' with the same seed. Without it, the "
                 "server chooses a seed");
@@ -242,8 +285,8 @@ void AddSummarizeCommand(CLI::App* app, Environment* environment) {
                    "Also write statistics of a function of the values of a path: sum, mean, max, "
                    "min, argmax, argmin, rank; or, with a threshold T, any, all, count, excess, "
                    "improvement, longest_run, sum_beyond, followed by ':above=T' or ':below=T'. "
-                   "':rows=0-6,9' "
-                   "selects rows, and ':weights=W,...' sets the weights of a sum")
+                   "':rows=0-6,9' selects rows, ':weights=W,...' sets the weights of a sum, and "
+                   "':mean_error=E' and ':quantile_error=E' are target errors")
       ->allow_extra_args(false)
       ->type_name("SPEC");
   AddGivenFlag(command, &arguments->given,
@@ -264,7 +307,8 @@ void AddSummarizeCommand(CLI::App* app, Environment* environment) {
       "have a line for each row, without quantiles.\n\n"
       "Examples:\n"
       "  chorale summarize houses new.csv --paths 10000 --functional sum --functional argmax\n"
-      "  chorale summarize sales month.csv --given --functional any:above=150:rows=10-30");
+      "  chorale summarize sales month.csv --given --functional any:above=150:rows=10-30\n"
+      "  chorale summarize sales month.csv --paths 10000 --functional sum:mean_error=5");
 }
 
 }  // namespace chorale::client

@@ -11,15 +11,14 @@
 //     proxies route to one of several servers.
 //   - A call ends by its deadline, or within about 20 ms after its cancellation. The server then
 //     stops its work; AppendRows may have stored the rows, and EncodeAnew continues.
-//   - Errors have the server's status code, with two exceptions: CANCELLED means that the caller
-//     cancelled the call, and UNAVAILABLE also means that the server cancelled it or that the
-//     connection was lost. The message contains the invalid field and the retry delay;
-//     RefusedFields() and RetryDelay() return them, and ErrorReason() the machine-readable reason.
+//   - Errors have the server's status code, but CANCELLED means that the caller cancelled the call,
+//     and UNAVAILABLE also that the server cancelled it or the connection was lost. The message has
+//     the invalid field and the retry delay (RefusedFields(), RetryDelay()); ErrorReason() returns
+//     the machine-readable reason.
 //
-// client.h declares the interface. Its implementation uses connection.h (channels), call.h (a call
-// in flight), retry.h, request_fields.h, table_codec.h, known_values.h, groups.h, predict_pieces.h
-// and sample_assembly.h (messages). csv.h, csv_columns.h and data_frame.h read tables from CSV
-// files; sample_summary.h computes statistics of samples.
+// The implementation uses connection.h (channels), call.h (a call in flight), retry.h, and for
+// messages request_fields.h, table_codec.h, known_values.h, groups.h, predict_pieces.h and
+// sample_assembly.h. csv.h, csv_columns.h and data_frame.h read tables from CSV files.
 #ifndef CHORALE_CLIENT_CPP_CLIENT_H_
 #define CHORALE_CLIENT_CPP_CLIENT_H_
 
@@ -211,7 +210,7 @@ struct SampleOptions {
 };
 
 struct SummarizeOptions {
-  int64_t path_count = 2;  // B; at least 2
+  int64_t path_count = 2;  // B; at least 2; with target errors, the largest number
   // As in SampleOptions.
   std::optional<uint64_t> seed = {};
   RowOrder order = RowOrder::kGiven;
@@ -227,6 +226,7 @@ struct SummarizeOptions {
   std::vector<v1::Functional> functionals = {};  // [F]
   enum class Covariances { kOmit, kInclude } covariances = Covariances::kOmit;
   int64_t returned_paths = 0;  // the number of paths whose values are returned; at most B
+  double target_mean_error = 0, target_quantile_error = 0;  // of each row; 0: none
 };
 
 struct LogDensityOptions {
@@ -243,7 +243,7 @@ struct LogDensityOptions {
 
 struct LogDensities {
   std::vector<double> joint;  // [B, G]: natural logarithms of densities per query row unit
-  std::vector<double> standard_errors;  // [B, G]: over the random orders; empty if R < 2
+  std::vector<double> standard_errors;  // [B, G]: over pairs of orders; empty if R < 4
   std::vector<double> terms;            // [B, U]; only for Terms::kInclude
   // [B, U]: the cumulative probability of each value, given the earlier ones; only for
   // Cdfs::kInclude.

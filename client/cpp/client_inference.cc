@@ -200,7 +200,7 @@ absl::StatusOr<LogDensities> Client::LogDensity(const std::string& id, const Dat
        {CheckKnownLogDensities(response.known_log_densities(), options.known, vectors, groups),
         CheckSize("log-densities", response.log_densities_size(), joint),
         CheckSize("standard errors", response.standard_errors_size(),
-                  options.random_orders >= 2 ? joint : 0),
+                  options.random_orders >= 4 ? joint : 0),
         CheckSize("terms", response.terms_size(), with_terms ? size : 0),
         CheckSize("cdfs", response.cdfs_size(), with_cdfs ? size : 0)}) {
     RETURN_IF_ERROR(next);

@@ -1,4 +1,5 @@
 // The call Summarize of Client.
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,8 @@ v1::SummarizeRequest ToProto(const std::string& id, const DataFrame& rows,
   }
   request.set_include_covariances(options.covariances == SummarizeOptions::Covariances::kInclude);
   request.set_returned_path_count(options.returned_paths);
+  request.set_target_mean_error(options.target_mean_error);
+  request.set_target_quantile_error(options.target_quantile_error);
   return request;
 }
 
@@ -54,8 +57,10 @@ int64_t CountCovariances(const SummarizeOptions& options, int64_t row_count) {
 absl::Status CheckResponse(const v1::SummarizeResponse& response, const SummarizeOptions& options,
                            int64_t row_count) {
   const int64_t groups = CountGroups(options.group_sizes);
-  RETURN_IF_ERROR(CheckKnownLogDensities(response.known_log_densities(), options.known,
-                                         options.path_count, groups));
+  const int64_t paths = response.path_count();
+  RETURN_IF_ERROR(CheckSize("paths", paths, std::clamp<int64_t>(paths, 1, options.path_count)));
+  RETURN_IF_ERROR(
+      CheckKnownLogDensities(response.known_log_densities(), options.known, paths, groups));
   const int64_t rows = row_count - options.known.rows_size();
   const auto quantiles = static_cast<int64_t>(options.quantiles.size());
   RETURN_IF_ERROR(CheckStatistics(response, rows, quantiles));
@@ -71,7 +76,8 @@ absl::Status CheckResponse(const v1::SummarizeResponse& response, const Summariz
   const bool covariances = options.covariances == SummarizeOptions::Covariances::kInclude;
   RETURN_IF_ERROR(CheckSize("covariances", response.covariances_size(),
                             covariances ? CountCovariances(options, row_count) : 0));
-  return CheckSize("values of paths", response.paths_size(), options.returned_paths * rows);
+  return CheckSize("values of paths", response.paths_size(),
+                   std::min(options.returned_paths, paths) * rows);
 }
 
 }  // namespace
@@ -93,6 +99,8 @@ absl::StatusOr<v1::SummarizeResponse> Client::Summarize(const std::string& id,
         "server, or compute statistics of samples");
   }
   RETURN_IF_ERROR(status);
+  // Older servers draw all paths, and do not send their number.
+  if (response.path_count() == 0) response.set_path_count(options.path_count);
   RETURN_IF_ERROR(CheckResponse(response, options, rows.row_count()));
   return response;
 }

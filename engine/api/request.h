@@ -165,26 +165,38 @@ enum class FunctionalType {
   kSumBeyond,  // a single number
 };
 
+// Targets for standard errors: the paths are drawn until the errors are at most these. 0: none.
+struct TargetErrors {
+  double mean = 0;
+  double quantile = 0;
+
+  bool any() const { return mean > 0 || quantile > 0; }
+};
+
 struct Functional {
   FunctionalType type = FunctionalType::kSum;
   std::vector<int32_t> rows;    // [n], distinct query rows; empty: all
   std::vector<double> weights;  // [n], of kSum and kSumBeyond; empty: each is 1
   double threshold = 0;
   bool below = false;
+  TargetErrors target_errors = {};
 };
 
+// With target errors, of rows or of functionals, `paths` is the largest number of paths.
 struct SummarizeRequest : SampleRequest {
   std::vector<double> quantiles;  // each in (0, 1)
   std::vector<Functional> functionals;
   Estimator estimator = Estimator::kConditional;
   bool want_covariances = false;
   int64_t returned_paths = 0;
+  TargetErrors target_errors;  // of all rows
 };
 
 struct LogDensityRequest : RequestBase {
   std::vector<double> y;  // [B, U], finite
   int64_t vectors = 0;    // B
-  // 0: the given order. R > 0: log-mean-exp over R random orders per vector.
+  // 0: the given order. R > 0: log-mean-exp over R random orders per vector, in pairs of an order
+  // and its reverse.
   int64_t random_orders = 0;
   std::optional<uint64_t> seed;  // of random orders; none: the engine chooses one
   bool want_terms = false;       // per query row; only with the given order
@@ -268,20 +280,21 @@ struct FunctionalSummary {
 };
 
 struct SummarizeResult : SampleSummary {
-  std::vector<double> means;            // [U]
-  std::vector<double> mean_errors;      // [U]
-  std::vector<double> stds;             // [U]
-  std::vector<double> quantiles;        // [U, Q]
+  int64_t path_count = 0;           // fewer than in the request, if the errors met their targets
+  std::vector<double> means;        // [U]
+  std::vector<double> mean_errors;  // [U]
+  std::vector<double> stds;         // [U]
+  std::vector<double> quantiles;    // [U, Q]
   std::vector<double> quantile_errors;  // [U, Q]
   bool conditional = false;  // whether the statistics of rows are estimated from mixtures
   std::vector<FunctionalSummary> functionals;  // [F]
   std::vector<double> covariances;             // of each group [U_g, U_g], if requested
-  std::vector<double> paths;                   // [returned_paths, U]
+  std::vector<double> paths;                   // [returned_paths, U], at most path_count of them
 };
 
 struct LogDensityResult : ResultBase {
   std::vector<double> log_density;     // [B, G]: log of the mean density over orders
-  std::vector<double> standard_error;  // [B, G]: over orders; empty with fewer than 2
+  std::vector<double> standard_error;  // [B, G]: over pairs of orders; empty with fewer than 4
   std::vector<double> terms;           // [B, U] if requested
   std::vector<double> cdfs;            // [B, U] if requested: of each value, in its term's mixture
   Mixtures mixtures;                   // [B * U, M] if requested

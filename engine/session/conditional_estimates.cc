@@ -54,21 +54,27 @@ ConditionalEstimates::ConditionalEstimates(std::shared_ptr<const SummarizeReques
       groups_(*request_),
       dependence_(DependenceOf(*request_)),
       components_(context_->model->info.config.num_components),
+      most_kept_(request_->quantiles.empty() ? 0 : KeptPaths(request_->paths, groups_.unknown())),
       quantiles_(request_->quantiles.begin(), request_->quantiles.end()),
-      means_(groups_.unknown() * paths()),
-      variances_(groups_.unknown() * paths()) {
-  if (!quantiles_.empty()) kept_paths_ = KeptPaths(paths(), groups_.unknown());
-  kept_.resize(groups_.unknown() * kept_paths_ * 3 * components_);
+      means_(groups_.unknown() * request_->paths),
+      variances_(groups_.unknown() * request_->paths),
+      kept_(groups_.unknown() * most_kept_ * 3 * components_) {
+  for (const Functional& functional : request_->functionals) sums_.push_back(SumOf(functional));
+}
+
+void ConditionalEstimates::Begin(int64_t paths) {
+  const int64_t earlier = std::exchange(paths_, paths);
+  if (!quantiles_.empty()) kept_paths_ = KeptPaths(paths, groups_.unknown());
   int64_t numbers = 0;
-  for (const Functional& functional : request_->functionals) {
-    std::optional<SumOverRows> sum = SumOf(functional);
-    if (sum.has_value()) numbers += groups_.count() * paths();
-    if (sum.has_value() && numbers <= kMaxSums) {
-      AddKnownValues(&*sum);
-      sums_.push_back(std::move(sum));
-    } else {
-      sums_.push_back(std::nullopt);
+  for (std::optional<SumOverRows>& sum : sums_) {
+    if (!sum.has_value()) continue;
+    numbers += groups_.count() * paths;
+    if (numbers > kMaxSums) {
+      sum.reset();
+      continue;
     }
+    sum->of_paths.resize(groups_.count() * paths);
+    AddKnownValues(earlier, &*sum);
   }
 }
 
@@ -118,29 +124,29 @@ std::optional<ConditionalEstimates::SumOverRows> ConditionalEstimates::SumOf(
     if (functional.type == FunctionalType::kMean) weight /= of_groups[groups_.GroupOf(rows[i])];
     sum.weights[rows[i]] = weight;
   }
-  sum.of_paths.resize(groups_.count() * paths());
   return sum;
 }
 
-void ConditionalEstimates::AddKnownValues(SumOverRows* sum) const {
+// Adds the known values of the paths [first_path, paths_).
+void ConditionalEstimates::AddKnownValues(int64_t first_path, SumOverRows* sum) const {
   for (int64_t i = 0; i < request_->known.count(); ++i) {
     const int32_t row = request_->known.rows[i];
     if (sum->weights[row] == 0) continue;
-    double* of_paths = sum->of_paths.data() + groups_.GroupOf(row) * paths();
-    for (int64_t path = 0; path < paths(); ++path) {
+    for (int64_t path = first_path; path < paths_; ++path) {
+      double& of_path = sum->of_paths[path * groups_.count() + groups_.GroupOf(row)];
       const double value = request_->known.value(path, i);
       const double model_value = (value - transform().y_mean()) / transform().y_std();
       const double excess =
           sum->below ? sum->threshold - model_value : model_value - sum->threshold;
       switch (sum->term) {
         case SumOverRows::Term::kWeighted:
-          of_paths[path] += sum->weights[row] * value;
+          of_path += sum->weights[row] * value;
           break;
         case SumOverRows::Term::kBeyond:
-          of_paths[path] += excess > 0 ? 1 : 0;
+          of_path += excess > 0 ? 1 : 0;
           break;
         case SumOverRows::Term::kExcess:
-          of_paths[path] += std::max(excess, 0.0) * transform().y_std();
+          of_path += std::max(excess, 0.0) * transform().y_std();
           break;
       }
     }
@@ -169,7 +175,7 @@ double ConditionalEstimates::TermOf(const SumOverRows& sum, const MixtureSpan& m
 
 void ConditionalEstimates::Keep(const MixtureSpan& mixture, const std::vector<double>& weights,
                                 int64_t unknown, int64_t path) {
-  float* kept = kept_.data() + (unknown * kept_paths_ + path) * components_ * 3;
+  float* kept = kept_.data() + (unknown * most_kept_ + path) * components_ * 3;
   for (int64_t j = 0; j < components_; ++j) {
     *kept++ = static_cast<float>(mixture.mean[j]);
     *kept++ = static_cast<float>(mixture.std[j]);
@@ -198,12 +204,12 @@ void ConditionalEstimates::Take(const MixtureBatch& batch) {
       const double shift = mixture.mean[j] - mean;
       variance += weights[j] * (mixture.std[j] * mixture.std[j] + shift * shift);
     }
-    means_[unknown * paths() + path] = mean;
-    variances_[unknown * paths() + path] = static_cast<float>(variance);
-    if (path < kept_paths_) Keep(mixture, weights, unknown, path);
+    means_[unknown * request_->paths + path] = mean;
+    variances_[unknown * request_->paths + path] = static_cast<float>(variance);
+    if (path < most_kept_) Keep(mixture, weights, unknown, path);
     for (std::optional<SumOverRows>& sum : sums_) {
       if (!sum.has_value() || sum->weights[row] == 0) continue;
-      sum->of_paths[groups_.GroupOf(row) * paths() + path] +=
+      sum->of_paths[path * groups_.count() + groups_.GroupOf(row)] +=
           sum->weights[row] * TermOf(*sum, mixture, weights, mean);
     }
   }
@@ -211,11 +217,11 @@ void ConditionalEstimates::Take(const MixtureBatch& batch) {
 
 void ConditionalEstimates::EstimateRow(int64_t unknown, SummarizeResult* result) const {
   const absl::Span<const double> means =
-      absl::MakeConstSpan(means_).subspan(unknown * paths(), paths());
+      absl::MakeConstSpan(means_).subspan(unknown * request_->paths, paths_);
   const absl::Span<const float> variances =
-      absl::MakeConstSpan(variances_).subspan(unknown * paths(), paths());
+      absl::MakeConstSpan(variances_).subspan(unknown * request_->paths, paths_);
   const PathStatistics statistics = StatisticsOf({means.begin(), means.end()}, {}, dependence_);
-  const double within = std::accumulate(variances.begin(), variances.end(), 0.0) / paths();
+  const double within = std::accumulate(variances.begin(), variances.end(), 0.0) / paths_;
   const double scale = transform().y_std();
   result->means[unknown] = transform().ToUser(statistics.mean);
   result->mean_errors[unknown] = statistics.mean_error * scale;
@@ -227,7 +233,7 @@ std::vector<kernels::MixtureQuantiles::Normal> ConditionalEstimates::KeptNormals
   const int64_t count = kept_paths_ * components_;
   std::vector<kernels::MixtureQuantiles::Normal> normals;
   normals.reserve(count);
-  const float* kept = kept_.data() + unknown * count * 3;
+  const float* kept = kept_.data() + unknown * most_kept_ * components_ * 3;
   for (int64_t i = 0; i < count; ++i, kept += 3) normals.push_back({kept[0], kept[1], kept[2]});
   return normals;
 }
@@ -266,7 +272,7 @@ void ConditionalEstimates::EstimateQuantile(
   density /= static_cast<double>(kept_paths_);
   const double error = ErrorOfMean(cdfs, dependence_) /
                        std::max(density, std::numeric_limits<double>::min()) * transform().y_std();
-  const bool values_have_error = target.mass * static_cast<double>(paths()) >= kLeastValuesBeyond;
+  const bool values_have_error = target.mass * static_cast<double>(paths_) >= kLeastValuesBeyond;
   if (values_have_error && result->quantile_errors[at] < error) return;
   result->quantiles[at] = transform().ToUser(quantile);
   result->quantile_errors[at] = error;
@@ -276,10 +282,11 @@ bool ConditionalEstimates::Has(int64_t functional) const { return sums_[function
 
 void ConditionalEstimates::EstimateFunctional(int64_t functional, int64_t group,
                                               SummarizeResult* result) const {
-  const absl::Span<const double> of_paths =
-      absl::MakeConstSpan(sums_[functional]->of_paths).subspan(group * paths(), paths());
-  const PathStatistics statistics =
-      StatisticsOf({of_paths.begin(), of_paths.end()}, {}, dependence_);
+  std::vector<double> of_group(paths_);
+  for (int64_t path = 0; path < paths_; ++path) {
+    of_group[path] = sums_[functional]->of_paths[path * groups_.count() + group];
+  }
+  const PathStatistics statistics = StatisticsOf(std::move(of_group), {}, dependence_);
   FunctionalSummary& summary = result->functionals[functional];
   summary.means[group] = statistics.mean;
   summary.mean_errors[group] = statistics.mean_error;

@@ -48,6 +48,11 @@ class ConditionalEstimates {
   ConditionalEstimates(std::shared_ptr<const SummarizeRequest> request,
                        std::shared_ptr<const RegisteredContext> context);
 
+  // From now on, the first `paths` paths are taken. REQUIRES: this is the first call, or all
+  // mixtures of the paths of the last one were taken, which are no more than `paths`; `paths` is at
+  // most the number of the request.
+  void Begin(int64_t paths);
+
   // REQUIRES: the values of a path are taken in the order in which they were drawn.
   void Take(const MixtureBatch& batch);
 
@@ -76,13 +81,12 @@ class ConditionalEstimates {
     double threshold = 0;  // in the model's units
     bool below = false;
     std::vector<double> weights;   // [T]: 0 for other rows
-    std::vector<double> of_paths;  // [G, B], in the user's units
+    std::vector<double> of_paths;  // [n, G], in the user's units
   };
 
-  int64_t paths() const { return request_->paths; }  // B
   const FeatureTransform& transform() const { return context_->transform; }
   std::optional<SumOverRows> SumOf(const Functional& functional) const;
-  void AddKnownValues(SumOverRows* sum) const;
+  void AddKnownValues(int64_t first_path, SumOverRows* sum) const;
   double TermOf(const SumOverRows& sum, const MixtureSpan& mixture,
                 const std::vector<double>& weights, double mean) const;
   void Keep(const MixtureSpan& mixture, const std::vector<double>& weights, int64_t unknown,
@@ -98,11 +102,13 @@ class ConditionalEstimates {
   const QueryGroups groups_;
   const PathDependence dependence_;
   const int64_t components_;  // M
+  const int64_t most_kept_;   // P for the paths of the request
+  int64_t paths_ = 0;         // n <= B
   int64_t kept_paths_ = 0;    // P
   std::vector<kernels::QuantileTarget> quantiles_;
   std::vector<double> means_;                     // [U, B], in the model's units
   std::vector<float> variances_;                  // [U, B], in the model's units
-  std::vector<float> kept_;                       // [U, P, M, 3]: mean, std, weight
+  std::vector<float> kept_;                       // [U, most_kept_, M, 3]: mean, std, weight
   std::vector<std::optional<SumOverRows>> sums_;  // [F]
 };
 

@@ -38,9 +38,10 @@ void DensitySession::Start() {
 
 void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
   const auto& [first_path, paths, positions] = slot->tile;
-  std::vector<int32_t> order = request_->random_orders > 0
-                                   ? paths_->RandomOrders(random_key_, first_path, paths)
-                                   : paths_->GivenOrder(first_path, paths);
+  std::vector<int32_t> order =
+      request_->random_orders > 0
+          ? paths_->RandomOrders(random_key_, first_path, paths, orders_per_vector())
+          : paths_->GivenOrder(first_path, paths);
   std::vector<float> values = ModelValues(slot->tile, order);
   TileSpec tile{resident(), rows(), paths, std::move(order),
                 request_->want_mixtures || request_->want_cdfs};
@@ -125,7 +126,9 @@ void DensitySession::Average() {
     const OrderAverage average =
         AverageOverOrders(absl::MakeConstSpan(path_log_density_).subspan(i * orders, orders));
     result_.log_density.push_back(average.log_mean);
-    if (orders >= 2) result_.standard_error.push_back(average.standard_error);
+    if (orders >= static_cast<int64_t>(kMinOrdersWithError)) {
+      result_.standard_error.push_back(average.standard_error);
+    }
   }
   result_.seed = request_->random_orders > 0 ? *request_->seed : 0;
 }

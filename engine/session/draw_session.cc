@@ -15,7 +15,7 @@ DrawSession::DrawSession(CallStart start, const SessionEnvironment* environment,
 
 std::vector<EqualPaths> DrawSession::PlanPaths() {
   groups_.emplace(*request_);
-  paths_.emplace(&*groups_, request_->paths, request_->first_path);
+  paths_.emplace(&*groups_, Rounds(), request_->first_path);
   return paths_->lengths();
 }
 

@@ -39,14 +39,21 @@ class DrawSession : public TiledSession<DrawSlot> {
   // Takes the mixtures of the next block of a tile: those of its positions from slot.taken to the
   // steps that are done.
   virtual void TakeMixtures(const DrawSlot& slot) {}
-  // Called when all blocks were taken.
+  // Called when all blocks, up to the limit of tiles, were taken.
   virtual void EndDraws() = 0;
+  // The numbers of paths, ascending, at which the session draws no further ones before it raises
+  // the limit of tiles; the last one is SampleRequest::paths.
+  virtual std::vector<int64_t> Rounds() const { return {request_->paths}; }
 
   std::vector<EqualPaths> PlanPaths() override;
   void Start() override;
   void StartTile(DrawSlot* slot, PoolRange buffer) override;
   void CollectTiles(absl::Time now) override;
 
+  // Returns the number of tiles of the first rounds. REQUIRES: SetContext was called.
+  int64_t TilesOfRounds(int64_t rounds) const {
+    return plan().TilesOf(rounds * paths_->lengths_per_round());
+  }
   // REQUIRES: SetContext was called.
   const QueryGroups& groups() const { return *groups_; }
   // REQUIRES: SetContext was called.

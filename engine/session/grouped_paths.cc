@@ -8,40 +8,45 @@
 
 namespace chorale {
 
-GroupedPaths::GroupedPaths(const QueryGroups* groups, int64_t paths, int64_t first_path)
-    : groups_(groups), paths_(paths), first_path_(first_path) {
+GroupedPaths::GroupedPaths(const QueryGroups* groups, std::vector<int64_t> rounds,
+                           int64_t first_path)
+    : groups_(groups), first_path_(first_path) {
   std::map<std::pair<int64_t, int64_t>, size_t> index;
   for (int64_t group = 0; group < groups->count(); ++group) {
     const auto [at, is_new] =
         index.try_emplace({groups->positions(group), groups->known(group)}, equal_groups_.size());
     if (is_new) equal_groups_.emplace_back();
-    equal_groups_[at->second].groups.push_back(group);
+    equal_groups_[at->second].push_back(group);
   }
   int64_t first = 0;
-  for (EqualGroups& equal : equal_groups_) {
-    equal.first = first;
-    first += static_cast<int64_t>(equal.groups.size()) * paths;
+  int64_t begin = 0;
+  for (const int64_t end : rounds) {
+    for (const EqualGroups& equal : equal_groups_) {
+      segments_.push_back({first, &equal, begin, end - begin});
+      first += static_cast<int64_t>(equal.size()) * (end - begin);
+    }
+    begin = end;
   }
 }
 
 std::vector<EqualPaths> GroupedPaths::lengths() const {
   std::vector<EqualPaths> lengths;
-  lengths.reserve(equal_groups_.size());
-  for (const EqualGroups& equal : equal_groups_) {
-    lengths.push_back({groups_->positions(equal.groups.front()),
-                       static_cast<int64_t>(equal.groups.size()) * paths_});
+  lengths.reserve(segments_.size());
+  for (const Segment& segment : segments_) {
+    lengths.push_back({groups_->positions(segment.groups->front()),
+                       static_cast<int64_t>(segment.groups->size()) * segment.paths});
   }
   return lengths;
 }
 
 GroupPath GroupedPaths::At(int64_t index) const {
   const auto next =
-      std::upper_bound(equal_groups_.begin(), equal_groups_.end(), index,
-                       [](int64_t path, const EqualGroups& equal) { return path < equal.first; });
-  const EqualGroups& equal = *std::prev(next);
-  const auto groups = static_cast<int64_t>(equal.groups.size());
-  const int64_t path = index - equal.first;
-  return {equal.groups[path % groups], path / groups};
+      std::upper_bound(segments_.begin(), segments_.end(), index,
+                       [](int64_t path, const Segment& segment) { return path < segment.first; });
+  const Segment& segment = *std::prev(next);
+  const auto groups = static_cast<int64_t>(segment.groups->size());
+  const int64_t path = index - segment.first;
+  return {(*segment.groups)[path % groups], segment.first_path + path / groups};
 }
 
 std::vector<int32_t> GroupedPaths::GivenOrder(int64_t first, int64_t count) const {
@@ -54,19 +59,23 @@ std::vector<int32_t> GroupedPaths::GivenOrder(int64_t first, int64_t count) cons
   return order;
 }
 
-std::vector<int32_t> GroupedPaths::RandomOrders(uint64_t seed, int64_t first, int64_t count) const {
-  std::vector<int32_t> orders;
+std::vector<int32_t> GroupedPaths::RandomOrders(uint64_t seed, int64_t first, int64_t count,
+                                                int64_t orders) const {
+  std::vector<int32_t> of_paths;
   std::vector<int32_t> order;
   for (int64_t p = first; p < first + count; ++p) {
-    const GroupPath path = At(p);
+    GroupPath path = At(p);
+    const bool reversed = path.path % orders % 2 == 1;
+    if (reversed) --path.path;
     const absl::Span<const int32_t> rows = groups_->rows(path.group);
     const int64_t known = groups_->known(path.group);
-    orders.insert(orders.end(), rows.begin(), rows.begin() + known);
+    of_paths.insert(of_paths.end(), rows.begin(), rows.begin() + known);
     order.resize(rows.size() - known);
     kernels::DrawOrder(seed, NumberOf(path), static_cast<int64_t>(order.size()), order.data());
-    for (const int32_t i : order) orders.push_back(rows[known + i]);
+    if (reversed) std::reverse(order.begin(), order.end());
+    for (const int32_t i : order) of_paths.push_back(rows[known + i]);
   }
-  return orders;
+  return of_paths;
 }
 
 std::vector<uint64_t> GroupedPaths::Numbers(int64_t first, int64_t count, Sampling sampling) const {

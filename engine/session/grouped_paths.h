@@ -29,15 +29,23 @@ inline uint64_t PathNumber(const GroupPath& path, Sampling sampling = Sampling::
 // The paths of a tile have equal numbers of positions and of known values. So the sequence begins
 // with the paths of all groups that are equal to the first group in these numbers: the first path
 // of each of these groups, then the second path of each, and so on. The paths of the other groups
-// follow alike. Immutable.
+// follow alike. If the paths are drawn in several rounds, the sequence has the paths of one round
+// after those of another, each in this way. Immutable.
 class GroupedPaths {
  public:
-  // Each group has `paths` paths, of which the first draws the random numbers of `first_path`.
-  // REQUIRES: first_path + paths <= 2^32; `groups` outlives this object.
-  GroupedPaths(const QueryGroups* groups, int64_t paths, int64_t first_path = 0);
+  GroupedPaths(const GroupedPaths&) = delete;
+  GroupedPaths& operator=(const GroupedPaths&) = delete;
+  // Each group has `rounds.back()` paths, of which the first draws the random numbers of
+  // `first_path`. A round ends with `rounds[i]` paths of each group. REQUIRES: `rounds` is not
+  // empty and ascends; first_path + rounds.back() <= 2^32; `groups` outlives this object.
+  GroupedPaths(const QueryGroups* groups, std::vector<int64_t> rounds, int64_t first_path = 0);
+  // A single round.
+  GroupedPaths(const QueryGroups* groups, int64_t paths, int64_t first_path = 0)
+      : GroupedPaths(groups, std::vector<int64_t>{paths}, first_path) {}
 
-  // The lengths of the paths in the sequence.
+  // The lengths of the paths in the sequence: lengths_per_round() entries for each round.
   std::vector<EqualPaths> lengths() const;
+  int64_t lengths_per_round() const { return static_cast<int64_t>(equal_groups_.size()); }
   // Returns path `index` of the sequence.
   GroupPath At(int64_t index) const;
 
@@ -46,16 +54,22 @@ class GroupedPaths {
   // is the order of the query rows.
   std::vector<int32_t> GivenOrder(int64_t first, int64_t count) const;
   // TileSpec::order, [count, P]: after the known rows, the others in an order of each path
-  // (kernels::DrawOrder).
-  std::vector<int32_t> RandomOrders(uint64_t seed, int64_t first, int64_t count) const;
+  // (kernels::DrawOrder). If `orders` is more than 1, path b * orders + r of a group has order r of
+  // the vector b, and each order with an odd r is the one before it, reversed.
+  std::vector<int32_t> RandomOrders(uint64_t seed, int64_t first, int64_t count,
+                                    int64_t orders = 1) const;
   // DecodeSpec::path_numbers, [count].
   std::vector<uint64_t> Numbers(int64_t first, int64_t count, Sampling sampling) const;
 
  private:
-  // Groups that are equal in their numbers of positions and known values.
-  struct EqualGroups {
-    int64_t first = 0;            // path, in the sequence
-    std::vector<int64_t> groups;  // ascending
+  // Groups that are equal in their numbers of positions and known values, ascending.
+  using EqualGroups = std::vector<int64_t>;
+  // The paths of equal groups in a round.
+  struct Segment {
+    int64_t first = 0;  // path, in the sequence
+    const EqualGroups* groups = nullptr;
+    int64_t first_path = 0;  // of each group
+    int64_t paths = 0;       // of each group
   };
 
   uint64_t NumberOf(const GroupPath& path, Sampling sampling = Sampling::kIndependent) const {
@@ -63,9 +77,9 @@ class GroupedPaths {
   }
 
   const QueryGroups* const groups_;
-  const int64_t paths_;
   const int64_t first_path_;
   std::vector<EqualGroups> equal_groups_;
+  std::vector<Segment> segments_;
 };
 
 // Returns the rows whose values are not known, those of groups with equal numbers of known values

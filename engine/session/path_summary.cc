@@ -44,18 +44,26 @@ PathSummary::PathSummary(std::shared_ptr<const SummarizeRequest> request,
       dependence_(DependenceOf(*request_)),
       groups_(*request_) {
   const int64_t query_rows = request_->query_rows.rows();
-  values_.resize(query_rows * paths());
+  values_.resize(query_rows * request_->paths);
   std::vector<bool> known(query_rows);
   for (int64_t i = 0; i < request_->known.count(); ++i) {
     const int32_t row = request_->known.rows[i];
     known[row] = true;
-    for (int64_t path = 0; path < paths(); ++path) {
-      values_[row * paths() + path] = request_->known.value(path, i);
+    for (int64_t path = 0; path < request_->paths; ++path) {
+      values_[row * request_->paths + path] = request_->known.value(path, i);
     }
   }
   for (int64_t row = 0; row < query_rows; ++row) {
     if (!known[row]) unknown_rows_.push_back(static_cast<int32_t>(row));
   }
+}
+
+void PathSummary::Begin(int64_t paths) {
+  paths_ = paths;
+  result_ = {};
+  result_.path_count = paths;
+  of_functionals_.clear();
+  stages_.clear();
   const int64_t quantiles = static_cast<int64_t>(request_->quantiles.size());
   for (std::vector<double>* of_rows : {&result_.means, &result_.mean_errors, &result_.stds}) {
     of_rows->resize(groups_.unknown());
@@ -85,14 +93,14 @@ void PathSummary::Take(const SampleBlock& block) {
       const int32_t row = block.query_rows.empty()
                               ? groups_.rows(0)[known + block.first_step + step]
                               : block.query_rows[i];
-      values_[row * paths() + path] = block.values[i];
+      values_[row * request_->paths + path] = block.values[i];
     }
   }
 }
 
 void PathSummary::AddRowParts() {
   Divide(
-      groups_.unknown(), kPartValues, [this](int64_t) { return paths(); },
+      groups_.unknown(), kPartValues, [this](int64_t) { return paths_; },
       [this](int64_t first, int64_t end) {
         AddPart([this, first, end] {
           for (int64_t unknown = first; unknown < end; ++unknown) SummarizeRow(unknown);
@@ -103,7 +111,7 @@ void PathSummary::AddRowParts() {
 void PathSummary::SummarizeRow(int64_t unknown) {
   const double* values = ValuesOf(unknown_rows_[unknown]);
   const PathStatistics statistics =
-      StatisticsOf(std::vector<double>(values, values + paths()), request_->quantiles, dependence_);
+      StatisticsOf(std::vector<double>(values, values + paths_), request_->quantiles, dependence_);
   result_.means[unknown] = statistics.mean;
   result_.mean_errors[unknown] = statistics.mean_error;
   result_.stds[unknown] = statistics.std;
@@ -149,7 +157,7 @@ void PathSummary::AddFunctionalParts(size_t functional) {
     summary.quantile_errors.resize(quantiles);
   }
   Divide(
-      groups_.count(), kPartValues, [&](int64_t g) { return row_count(g) * paths(); },
+      groups_.count(), kPartValues, [&](int64_t g) { return row_count(g) * paths_; },
       [this, functional](int64_t first, int64_t end) {
         AddPart([this, functional, first, end] {
           for (int64_t g = first; g < end; ++g) SummarizeFunctional(functional, g);
@@ -163,10 +171,10 @@ void PathSummary::SummarizeFunctional(size_t functional, int64_t group) {
   const size_t rows = of_group.rows.size();
   const bool of_each_row = IsOfEachRow(spec.type);
   const size_t numbers = of_each_row ? rows : 1;
-  std::vector<std::vector<double>> of_paths(numbers, std::vector<double>(paths()));
+  std::vector<std::vector<double>> of_paths(numbers, std::vector<double>(paths_));
   std::vector<double> values(rows);
   std::vector<double> out(numbers);
-  for (int64_t path = 0; path < paths(); ++path) {
+  for (int64_t path = 0; path < paths_; ++path) {
     for (size_t i = 0; i < rows; ++i) values[i] = ValuesOf(of_group.rows[i])[path];
     Evaluate(spec, values, of_group.weights, absl::MakeSpan(out));
     for (size_t i = 0; i < numbers; ++i) of_paths[i][path] = out[i];
@@ -181,7 +189,7 @@ void PathSummary::SummarizeFunctional(size_t functional, int64_t group) {
     const bool certain = IsOfEachRow(spec.type) && rows == 1;  // the only row is the largest
     summary.means[at] = statistics.mean;
     summary.mean_errors[at] =
-        settled && !certain ? ErrorOfSettledEvent(paths()) : statistics.mean_error;
+        settled && !certain ? ErrorOfSettledEvent(paths_) : statistics.mean_error;
     summary.stds[at] = statistics.std;
     const int64_t first = at * static_cast<int64_t>(statistics.quantiles.size());
     std::copy(statistics.quantiles.begin(), statistics.quantiles.end(),
@@ -196,7 +204,7 @@ void PathSummary::AddCovarianceParts() {
   for (int64_t g = 0; g < groups_.count(); ++g) {
     const int64_t unknown = groups_.positions(g) - groups_.known(g);
     Divide(
-        unknown, kPartProducts, [&](int64_t row) { return (row + 1) * paths(); },
+        unknown, kPartProducts, [&](int64_t row) { return (row + 1) * paths_; },
         [this, g, offset](int64_t first, int64_t end) {
           AddPart([this, g, offset, first, end] {
             for (int64_t row = first; row < end; ++row) ComputeCovariances(g, row, offset);
@@ -220,11 +228,11 @@ void PathSummary::ComputeCovariances(int64_t group, int64_t row, int64_t offset)
     const double scale_a = 1 / std::max(std(rows[row]), std::numeric_limits<double>::min());
     const double scale_b = 1 / std::max(std(rows[other]), std::numeric_limits<double>::min());
     double sum = 0;
-    for (int64_t path = 0; path < paths(); ++path) {
+    for (int64_t path = 0; path < paths_; ++path) {
       sum += ((a[path] - mean(rows[row])) * scale_a) * ((b[path] - mean(rows[other])) * scale_b);
     }
     const double covariance =
-        sum / static_cast<double>(paths() - 1) * std(rows[row]) * std(rows[other]);
+        sum / static_cast<double>(paths_ - 1) * std(rows[row]) * std(rows[other]);
     result_.covariances[offset + row * unknown + other] = covariance;
     result_.covariances[offset + other * unknown + row] = covariance;
   }
@@ -233,7 +241,7 @@ void PathSummary::ComputeCovariances(int64_t group, int64_t row, int64_t offset)
 void PathSummary::AddConditionalParts() {
   result_.conditional = true;
   Divide(
-      groups_.unknown(), kPartValues, [this](int64_t) { return paths(); },
+      groups_.unknown(), kPartValues, [this](int64_t) { return paths_; },
       [this](int64_t first, int64_t end) {
         AddPart([this, first, end] {
           for (int64_t row = first; row < end; ++row) estimates_->EstimateRow(row, &result_);
@@ -250,7 +258,7 @@ void PathSummary::AddConditionalParts() {
     if (!estimates_->Has(static_cast<int64_t>(f))) continue;
     result_.functionals[f].conditional = true;
     Divide(
-        groups_.count(), kPartValues, [this](int64_t) { return paths(); },
+        groups_.count(), kPartValues, [this](int64_t) { return paths_; },
         [this, f](int64_t first, int64_t end) {
           AddPart([this, f, first, end] {
             for (int64_t group = first; group < end; ++group) {
@@ -262,8 +270,9 @@ void PathSummary::AddConditionalParts() {
 }
 
 void PathSummary::CopyPaths() {
-  result_.paths.reserve(request_->returned_paths * groups_.unknown());
-  for (int64_t path = 0; path < request_->returned_paths; ++path) {
+  const int64_t returned = std::min(request_->returned_paths, paths_);
+  result_.paths.reserve(returned * groups_.unknown());
+  for (int64_t path = 0; path < returned; ++path) {
     for (const int32_t row : unknown_rows_) result_.paths.push_back(ValuesOf(row)[path]);
   }
 }

@@ -15,18 +15,23 @@
 
 namespace chorale {
 
-// Takes the values of all paths, [B, T] in all, and then computes the result in stages. A stage has
-// parts of at most a few milliseconds, so that others can use the threads between them.
+// Takes the values of the first n of B paths, [n, T] in all, and then computes their statistics in
+// stages. Then it can begin anew with more paths, which keeps the values. A stage has parts of at
+// most a few milliseconds, so that others can use the threads between them.
 //
 // Thread contract: several threads may compute parts of a stage at the same time. All other calls
 // come one after the other.
 class PathSummary {
  public:
-  // `estimates` has taken the mixtures of all values by the first part; null: there is none.
+  // `estimates` has begun with the same paths, and taken their mixtures, by the first part; null:
+  // there is none.
   // REQUIRES: the request is valid, and has its seed.
   PathSummary(std::shared_ptr<const SummarizeRequest> request,
               std::shared_ptr<const ConditionalEstimates> estimates);
 
+  // From now on, the result is that of the first `paths` paths. REQUIRES: as
+  // ConditionalEstimates::Begin.
+  void Begin(int64_t paths);
   void Take(const SampleBlock& block);
 
   int64_t stages() const { return static_cast<int64_t>(stages_.size()); }
@@ -35,6 +40,7 @@ class PathSummary {
   // stages were computed.
   void Compute(int64_t stage, int64_t part) { stages_[stage][part](); }
   // REQUIRES: all parts were computed.
+  const SummarizeResult& result() const { return result_; }
   SummarizeResult TakeResult() { return std::move(result_); }
 
  private:
@@ -47,8 +53,7 @@ class PathSummary {
 
   void AddStage() { stages_.emplace_back(); }
   void AddPart(std::function<void()> part) { stages_.back().push_back(std::move(part)); }
-  int64_t paths() const { return request_->paths; }  // B
-  const double* ValuesOf(int32_t row) const { return values_.data() + row * paths(); }
+  const double* ValuesOf(int32_t row) const { return values_.data() + row * request_->paths; }
 
   void AddRowParts();
   void AddFunctionalParts(size_t functional);
@@ -64,6 +69,7 @@ class PathSummary {
   const std::shared_ptr<const ConditionalEstimates> estimates_;
   const PathDependence dependence_;
   const QueryGroups groups_;
+  int64_t paths_ = 0;                                     // n
   std::vector<int32_t> unknown_rows_;                     // [U], ascending
   std::vector<double> values_;                            // [T, B]
   std::vector<std::vector<RowsOfGroup>> of_functionals_;  // [F, G]

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "engine/session/target_errors.h"
+
 namespace chorale {
 namespace {
 
@@ -20,14 +22,24 @@ SummarizeSession::SummarizeSession(CallStart start, const SessionEnvironment* en
                                    Callback<SummarizeResult> done)
     : DrawSession(std::move(start), environment, request),
       request_(std::move(request)),
-      done_(std::move(done)) {}
+      done_(std::move(done)),
+      rounds_(Checkpoints(*request_)) {}
 
 void SummarizeSession::Start() {
   if (ConditionalEstimates::Apply(*request_, context())) {
     estimates_ = std::make_shared<ConditionalEstimates>(request_, context_pointer());
   }
   summary_ = std::make_shared<PathSummary>(request_, estimates_);
+  BeginRound();
+  LimitTiles(TilesOfRounds(1));
   DrawSession::Start();
+}
+
+void SummarizeSession::BeginRound() {
+  drawn_ = false;
+  stage_ = 0;
+  if (estimates_ != nullptr) estimates_->Begin(rounds_[round_]);
+  summary_->Begin(rounds_[round_]);
 }
 
 // Draws no further values while the summary threads are behind.
@@ -81,14 +93,13 @@ void SummarizeSession::CollectTiles(absl::Time now) {
 
 void SummarizeSession::EndDraws() {
   drawn_ = true;
-  ReleaseResources();  // parts do not use them
+  if (IsLastRound()) ReleaseResources();  // parts do not use them
   if (batches_ == 0) StartStage();
 }
 
 void SummarizeSession::StartStage() {
   if (stage_ == summary_->stages()) {
-    result_ = summary_->TakeResult();
-    Complete();
+    EndRound();
     return;
   }
   parts_left_ = summary_->parts(stage_);
@@ -106,9 +117,23 @@ void SummarizeSession::StartStage() {
   }
 }
 
+void SummarizeSession::EndRound() {
+  if (IsLastRound() || MeetsTargetErrors(*request_, summary_->result())) {
+    result_ = summary_->TakeResult();
+    Complete();
+    return;
+  }
+  ++round_;
+  BeginRound();
+  RaiseTileLimit(TilesOfRounds(static_cast<int64_t>(round_) + 1));
+}
+
 void SummarizeSession::Deliver(absl::Status status, absl::Time now) {
   result_.seed = *request_->seed;
   result_.known_log_densities = TakeKnownLogDensities();
+  if (status.ok() && request_->known.sets() > 1) {  // one for each path
+    result_.known_log_densities.resize(result_.path_count * groups().count());
+  }
   Answer(done_, std::move(status), std::move(result_), now);
 }
 

@@ -17,8 +17,11 @@
 
 namespace chorale {
 
-// Keeps all values, and reduces them on a summary thread when all paths are drawn. By then, the
+// Keeps all values, and reduces them on summary threads when all paths are drawn. By then, the
 // session has returned its buffers. Mixtures are reduced while further values are drawn.
+//
+// With target errors, the paths are drawn in rounds, and reduced after each of them. The session
+// ends with the first round whose errors meet their targets.
 //
 // Thread contract: see Session.
 class SummarizeSession : public DrawSession {
@@ -28,6 +31,7 @@ class SummarizeSession : public DrawSession {
                    std::shared_ptr<const SummarizeRequest> request, Callback<SummarizeResult> done);
 
  protected:
+  std::vector<int64_t> Rounds() const override { return rounds_; }
   void Start() override;
   void AppendTiles(std::vector<Slice>* slices) override;
   bool TakesMixtures() const override { return estimates_ != nullptr; }
@@ -38,13 +42,20 @@ class SummarizeSession : public DrawSession {
   void Deliver(absl::Status status, absl::Time now) override;
 
  private:
+  bool IsLastRound() const { return round_ + 1 == rounds_.size(); }
+  // Allows the paths of the round; the tiles are started by the caller.
+  void BeginRound();
   void AddBatch(size_t lane, MixtureBatch batch);
   void TakeNextBatch(size_t lane);
-  // Starts the next stage, once all values and mixtures are taken.
+  // Starts the next stage, once all values and mixtures of the round are taken.
   void StartStage();
+  // Ends the session, or starts the next round.
+  void EndRound();
 
   const std::shared_ptr<const SummarizeRequest> request_;
   const Callback<SummarizeResult> done_;
+  const std::vector<int64_t> rounds_;  // Checkpoints
+  size_t round_ = 0;
   std::shared_ptr<ConditionalEstimates> estimates_;  // since Start; null: there are none
   std::shared_ptr<PathSummary> summary_;             // since Start
   // Batches that `estimates_` has not taken. Each lane has the mixtures of other paths, so that
@@ -52,7 +63,7 @@ class SummarizeSession : public DrawSession {
   static constexpr size_t kLanes = 4;
   std::array<std::deque<std::shared_ptr<const MixtureBatch>>, kLanes> lanes_;
   size_t batches_ = 0;  // of all lanes
-  bool drawn_ = false;
+  bool drawn_ = false;  // all paths of the round
   int64_t stage_ = 0;
   int64_t parts_left_ = 0;  // of the stage
   SummarizeResult result_;

@@ -11,6 +11,7 @@
 #include "engine/session/query_groups.h"
 #include "engine/session/request_checks.h"
 #include "engine/session/request_validation.h"
+#include "engine/session/target_errors.h"
 #include "kernels/ops/step_draw.h"
 
 namespace chorale {
@@ -118,6 +119,7 @@ absl::Status ValidateRequest(const SummarizeRequest& request, const ModelConfig&
   RETURN_IF_ERROR(
       AtMost("path_count", "values", request.paths, request.query_rows.rows(), 1, kMaxValues));
   RETURN_IF_ERROR(ValidateQuantiles(request.quantiles, limits));
+  RETURN_IF_ERROR(ValidateTargetErrors(request));
   RETURN_IF_ERROR(InRange("returned_path_count", request.returned_paths, 0, request.paths));
   const auto functionals = static_cast<int64_t>(request.functionals.size());
   RETURN_IF_ERROR(

@@ -96,6 +96,12 @@ int64_t TilePlan::MostTilePaths() const {
   return most;
 }
 
+int64_t TilePlan::TilesOf(int64_t count) const {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += lengths[i].tiles;
+  return sum;
+}
+
 PlannedTile TilePlan::tile(int64_t index) const {
   int64_t first_path = 0;
   auto equal = lengths.begin();

@@ -65,6 +65,8 @@ struct TilePlan {
   int64_t MostTilePaths() const;
   // REQUIRES: 0 <= index < tiles.
   PlannedTile tile(int64_t index) const;
+  // Returns the number of tiles of the first `count` entries of `lengths`.
+  int64_t TilesOf(int64_t count) const;
 };
 
 // Returns the estimated FLOPs of the paths.

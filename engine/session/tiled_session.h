@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -65,14 +66,23 @@ class TiledSession : public Session {
     }
   }
 
+  // Starts only the first `tiles` tiles. REQUIRES: Start was not called.
+  void LimitTiles(int64_t tiles) { tile_limit_ = tiles; }
+  // Starts further tiles: `tiles` in all. REQUIRES: AllTilesTaken, and LimitTiles was called.
+  void RaiseTileLimit(int64_t tiles) {
+    tile_limit_ = tiles;
+    for (SlotType& slot : slots_) StartNextTile(&slot);
+  }
+
   // Drops the work of the slot. Then starts the next tile in it, or frees its buffer if no tile is
-  // left.
+  // left. At the limit of tiles, the slot waits.
   void StartNextTile(SlotType* slot) {
     slot->work.reset();
     if (next_tile_ == plan().tiles) {
       slot->buffer.Reset();
       return;
     }
+    if (next_tile_ == tile_limit_) return;
     slot->tile = plan().tile(next_tile_++);
     StartTile(slot, {slot->buffer.range().offset,
                      TileBytes(*environment().backend, config(), slot->tile.positions,
@@ -86,7 +96,7 @@ class TiledSession : public Session {
     }
   }
 
-  // Returns true if all tiles were started and their results taken.
+  // Returns true if all tiles, up to the limit, were started and their results taken.
   bool AllTilesTaken() const {
     return std::all_of(slots_.begin(), slots_.end(),
                        [](const SlotType& slot) { return slot.work == nullptr; });
@@ -99,6 +109,7 @@ class TiledSession : public Session {
   const WorkKind kind_;
   std::vector<SlotType> slots_;
   int64_t next_tile_ = 0;
+  int64_t tile_limit_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace chorale

@@ -189,10 +189,12 @@ absl::StatusOr<SummarizeRequest> DecodeSummarize(const v1::SummarizeRequest& mes
     decoded.weights.assign(functional.weights().begin(), functional.weights().end());
     decoded.threshold = functional.threshold();
     decoded.below = functional.below();
+    decoded.target_errors = {functional.target_mean_error(), functional.target_quantile_error()};
   }
   ASSIGN_OR_RETURN(request.estimator, DecodeEstimator(message.estimator()));
   request.want_covariances = message.include_covariances();
   request.returned_paths = message.returned_path_count();
+  request.target_errors = {message.target_mean_error(), message.target_quantile_error()};
   return request;
 }
 

@@ -249,6 +249,7 @@ void EncodeSummarize(const SummarizeResult& result, v1::SummarizeResponse* messa
   }
   Copy(result.covariances, message->mutable_covariances());
   Copy(result.paths, message->mutable_paths());
+  message->set_path_count(result.path_count);
 }
 
 void EncodeBlock(const SampleBlock& block, int64_t first, int64_t paths, Precision precision,

@@ -255,22 +255,28 @@ TEST_F(SamplingTest, LogDensityAveragesOverRandomOrders) {
   const auto reply = client().LogDensity(request);
   ASSERT_TRUE(reply.ok()) << reply.status.error_message();
   EXPECT_EQ(reply.value.seed(), 9);
-  // The mean density is that of k forward orders among 64, for some k; fewer than 14 or more than
-  // 50 happen once in a million times.
-  const double mean = std::exp(reply.value.log_densities(0));
-  const double share = (mean - std::exp(backward)) / (std::exp(forward) - std::exp(backward));
-  const double k = share * kOrders;
-  EXPECT_NEAR(k, std::round(k), 0.05);
-  EXPECT_GE(k, 13);
-  EXPECT_LE(k, 51);
-  // Delta method: the standard error of the mean density, divided by the mean density.
-  const double deviation = std::abs(std::exp(forward) - std::exp(backward)) *
-                           std::sqrt(share * (1 - share) * kOrders / (kOrders - 1));
+  // Of two rows, each pair of an order and its reverse has both orders there are.
+  const double mean = std::log((std::exp(forward) + std::exp(backward)) / 2);
+  EXPECT_NEAR(reply.value.log_densities(0), mean, 1e-4);
   ASSERT_EQ(reply.value.standard_errors_size(), 1);
-  EXPECT_NEAR(reply.value.standard_errors(0), deviation / std::sqrt(kOrders) / mean,
-              0.02 * reply.value.standard_errors(0));
+  EXPECT_NEAR(reply.value.standard_errors(0), 0, 1e-4);
 
-  request.set_random_order_count(1);
+  // The error of the average over few orders of more rows is about the distance from that over
+  // many.
+  const Rows rows = RandomRows(6, 1, 33);
+  request = MakeLogDensity("dependent", rows, {0.4, -0.7, 1.1, 0.2, -0.5, 0.9});
+  request.set_random_order_count(512);
+  request.set_seed(10);
+  const auto many = client().LogDensity(request);
+  request.set_random_order_count(16);
+  request.set_seed(11);
+  const auto few = client().LogDensity(request);
+  ASSERT_TRUE(many.ok() && few.ok());
+  const double error = few.value.standard_errors(0);
+  EXPECT_GT(error, many.value.standard_errors(0));
+  EXPECT_LT(std::abs(few.value.log_densities(0) - many.value.log_densities(0)), 5 * error);
+
+  request.set_random_order_count(3);
   EXPECT_THAT(client().LogDensity(request).value.standard_errors(), IsEmpty());
 }
 

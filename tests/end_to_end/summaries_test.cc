@@ -105,6 +105,34 @@ TEST_F(SummariesTest, ConditionalEstimatesHaveSmallErrors) {
   }
 }
 
+// The call stops at a target error, with the response to a call for the paths that it has drawn.
+TEST_F(SummariesTest, StopsAtATargetError) {
+  Rows rows = RandomRows(6, 2, 5);
+  rows.y.clear();
+  v1::SummarizeRequest request = SummaryOf(MakeSample("c", rows, 4'000, 3));
+  request.set_snapping(v1::SNAPPING_OFF);
+  request.add_functionals()->set_type(v1::Functional::TYPE_MAX);
+  const auto summarize = [&] {
+    grpc::ClientContext context;
+    v1::SummarizeResponse response;
+    const grpc::Status status = client().stub().Summarize(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    response.clear_timings();
+    return response;
+  };
+  const v1::SummarizeResponse all = summarize();
+  EXPECT_EQ(all.path_count(), 4'000);
+  const double target = 2 * all.functionals(0).mean_errors(0);  // with about 1,000 paths
+  request.mutable_functionals(0)->set_target_mean_error(target);
+  const v1::SummarizeResponse stopped = summarize();
+  EXPECT_GE(stopped.path_count(), 512);
+  EXPECT_LE(stopped.path_count(), 2'048);
+  EXPECT_LE(stopped.functionals(0).mean_errors(0), target);
+  request.mutable_functionals(0)->clear_target_mean_error();
+  request.set_path_count(stopped.path_count());
+  EXPECT_EQ(stopped.SerializeAsString(), summarize().SerializeAsString());
+}
+
 TEST_F(SummariesTest, ErrorsNameTheField) {
   Rows rows = RandomRows(3, 2, 5);
   rows.y.clear();

@@ -146,25 +146,25 @@ TEST_F(EngineGroupsTest, LogDensityAveragesOverTheOrdersOfEachGroup) {
   LogDensityRequest request = DensityOf("c", 2, 9);
   request.y.resize(2 * 7);
   AddGroups(&request);
-  request.random_orders = 3;
+  request.random_orders = 5;
   const LogDensityResult result = LogDensity(request);
   ASSERT_EQ(result.log_density.size(), 8u);
   ASSERT_EQ(result.standard_error.size(), 8u);
   const QueryGroups groups(request);
-  const GroupedPaths paths(&groups, 6);
+  const GroupedPaths paths(&groups, 10);
   std::vector<std::vector<double>> sums(8);
-  for (int64_t i = 0; i < 24; ++i) {
+  for (int64_t i = 0; i < 40; ++i) {
     const auto [group, path] = paths.At(i);
-    const auto order = paths.RandomOrders(RandomKey(11, result.source), i, 1);
+    const auto order = paths.RandomOrders(RandomKey(11, result.source), i, 1, 5);
     double sum = 0;
     for (int64_t position = groups.known(group); position < groups.positions(group); ++position) {
       const int32_t row = order[position];
-      sum += LogDensityOf(request.y[path / 3 * 7 + groups.UnknownIndex(row)], position, row);
+      sum += LogDensityOf(request.y[path / 5 * 7 + groups.UnknownIndex(row)], position, row);
     }
-    sums[path / 3 * 4 + group].push_back(sum);
+    sums[path / 5 * 4 + group].push_back(sum);
   }
   for (size_t i = 0; i < 8; ++i) {
-    ASSERT_EQ(sums[i].size(), 3u);
+    ASSERT_EQ(sums[i].size(), 5u);
     const OrderAverage expected = AverageOverOrders(sums[i]);
     EXPECT_NEAR(result.log_density[i], expected.log_mean, kRounding);
     EXPECT_NEAR(result.standard_error[i], expected.standard_error, kRounding);

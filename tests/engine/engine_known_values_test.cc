@@ -24,10 +24,12 @@ using ::testing::Pointwise;
 
 constexpr double kRounding = 1e-9;
 
-// The rows at the positions of the paths in random orders, [paths, T].
-std::vector<int32_t> OrdersOf(const RequestBase& request, int64_t paths, uint64_t key) {
+// The rows at the positions of the paths in random orders, [paths, T]; with several orders of each
+// vector, those of all of them.
+std::vector<int32_t> OrdersOf(const RequestBase& request, int64_t paths, uint64_t key,
+                              int64_t orders = 1) {
   const QueryGroups groups(request);
-  return GroupedPaths(&groups, paths).RandomOrders(key, 0, paths);
+  return GroupedPaths(&groups, paths).RandomOrders(key, 0, paths, orders);
 }
 
 using EngineKnownValuesTest = EngineCallsFixture;
@@ -131,7 +133,7 @@ TEST_F(EngineKnownValuesTest, LogDensityAveragesOverOrdersOfTheOtherRows) {
   request.known = {{3, 1}, {0.5, -2, 0.6, -3, 0.7, -4}};  // of each vector
   request.random_orders = 4;
   const LogDensityResult result = LogDensity(request);
-  const auto orders = OrdersOf(request, 12, RandomKey(11, result.source));
+  const auto orders = OrdersOf(request, 12, RandomKey(11, result.source), 4);
   for (int64_t b = 0; b < 3; ++b) {
     std::vector<double> sums;
     for (int64_t r = 0; r < 4; ++r) {

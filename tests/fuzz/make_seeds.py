@@ -179,8 +179,9 @@ MESSAGES = (
         f'context: "contexts/a" {ROWS} path_count: 8 seed: 7 quantiles: 0.5 group_sizes: 3 '
         'sampling: SAMPLING_SOBOL estimator: ESTIMATOR_VALUES '
         'include_covariances: true returned_path_count: 2 functionals { type: TYPE_SUM rows: 2 '
-        'weights: 0.5 } functionals { type: TYPE_RANK } functionals { type: TYPE_COUNT '
-        'threshold: 1.5 below: true }']),
+        'weights: 0.5 target_mean_error: 1 target_quantile_error: 1 } '
+        'functionals { type: TYPE_RANK } functionals { type: TYPE_COUNT '
+        'threshold: 1.5 below: true } target_mean_error: 0.5 target_quantile_error: 2']),
     ('AppendRowsRequest', 'append', [
         f'name: "contexts/a" rows {{ {TABLE} }} first_row: 3 etag: "e" validate_only: true '
         'missing_targets: MISSING_TARGETS_DROP expected_source { context_digest: "d" }']),

@@ -47,11 +47,7 @@ def frames(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     The rows of dietox and elnino follow each other in time, so they depend on each other strongly.
     """
     table = tables.load(name)
-    rng = np.random.default_rng(3)
-    order = np.arange(len(table.y))
-    if name not in ("dietox", "elnino"):
-        order = rng.permutation(order)
-    order = order[: CONTEXT_ROWS + ROWS]
+    order = _order(name, len(table.y))
     columns: dict[str, Any] = {}
     for j, is_categorical in enumerate(table.is_categorical):
         cells = table.x[order, j]
@@ -62,6 +58,20 @@ def frames(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         )
     frame = pd.DataFrame(columns | {"y": table.y[order]})
     return frame[:-ROWS], frame[-ROWS:].drop(columns="y")
+
+
+def target_values(name: str) -> Floats:
+    """The values of the target in the context and query rows."""
+    y = tables.load(name).y
+    return np.asarray(y[_order(name, len(y))])
+
+
+def _order(name: str, rows: int) -> npt.NDArray[np.intp]:
+    """The context and query rows of the table, in their order."""
+    order = np.arange(rows)
+    if name not in ("dietox", "elnino"):
+        order = np.random.default_rng(3).permutation(order)
+    return order[: CONTEXT_ROWS + ROWS]
 
 
 def statistics(summary: chorale_client.Summary) -> dict[str, tuple[Floats, Floats]]:

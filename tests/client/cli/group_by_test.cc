@@ -90,7 +90,7 @@ TEST_F(GroupByTest, ALogDensityForEachGroup) {
   const std::string terms = Good(Command("log-density", "sold.csv", {"--terms"})).out;
   EXPECT_THAT(Column(terms, "row"), ElementsAre("0", "1", "2", "3"));
   EXPECT_THAT(Column(terms, "log_density"), ElementsAre("-1", "-1", "-2", "-4"));
-  const std::string averaged = Good(Command("log-density", "sold.csv", {"--orders=2"})).out;
+  const std::string averaged = Good(Command("log-density", "sold.csv", {"--orders=4"})).out;
   EXPECT_THAT(Column(averaged, "standard_error"), ElementsAre("0.5", "0.5"));
 }
 

@@ -12,6 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // The scores of the rows are 3, 4, 6 and 6.
 class SummarizeTest : public CommandLineTest {
@@ -61,6 +62,27 @@ TEST_F(SummarizeTest, SendsTheOptions) {
   EXPECT_EQ(sent.sampling(), v1::SampleRequest::SAMPLING_SOBOL);
   EXPECT_EQ(sent.estimator(), v1::SummarizeRequest::ESTIMATOR_VALUES);
   EXPECT_EQ(sent.local_row_count(), 2);
+}
+
+// The fake server stops after half of the paths.
+TEST_F(SummarizeTest, TargetErrors) {
+  const ProgramResult result =
+      Good({"summarize", "houses", Path("plain.csv"), "--paths=8", "--target-mean-error=0.5",
+            "--target-quantile-error", "2", "--functional=sum:mean_error=3:quantile_error=4"});
+  EXPECT_THAT(result.err, HasSubstr("4 of 8 paths\n"));
+  const v1::SummarizeRequest sent = server_.service().last_summarize();
+  EXPECT_EQ(sent.target_mean_error(), 0.5);
+  EXPECT_EQ(sent.target_quantile_error(), 2);
+  EXPECT_EQ(sent.functionals(0).target_mean_error(), 3);
+  EXPECT_EQ(sent.functionals(0).target_quantile_error(), 4);
+  server_.service().set_summary_fault([](auto* r) { r->set_path_count(2); });
+  EXPECT_THAT(Good(Command("plain.csv", {"--functional=sum:mean_error=3"})).err,
+              HasSubstr("2 of 2 paths; errors may exceed their targets\n"));
+  EXPECT_THAT(Good(Command("plain.csv")).err, Not(HasSubstr("of 2 paths")));
+  for (const char* const bad : {"--target-mean-error=0", "--target-quantile-error=-1",
+                                "--target-mean-error=x", "--target-mean-error=nan"}) {
+    ExpectFailure(Command("plain.csv", {bad}), 2, "-error");
+  }
 }
 
 TEST_F(SummarizeTest, FunctionalsFollowTheRows) {
@@ -132,6 +154,11 @@ TEST_F(SummarizeTest, InvalidFunctionals) {
       {"sum:rows=0-2,1", "row 1 is repeated"},
       {"sum:rows=1:rows=2", "'rows=2' is repeated"},
       {"sum:size=2", "'size=2' is repeated or not an option"},
+      {"sum:mean_error=0", "the target error 0 must be more than 0"},
+      {"sum:quantile_error=-1", "the target error -1 must be more than 0"},
+      {"sum:mean_error=x", "'x' is not a finite number"},
+      {"sum:mean_error=1:mean_error=1", "'mean_error=1' is repeated"},
+      {"rank:quantile_error=1", "does not have quantiles"},
   };
   for (const auto& [spec, what] : cases) {
     ExpectFailure(Command("plain.csv", {"--functional", spec}), 2,

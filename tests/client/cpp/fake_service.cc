@@ -275,7 +275,7 @@ grpc::Status FakeService::LogDensity(grpc::ServerContext* server_context,
         joint += term;
       }
       response->add_log_densities(joint);
-      if (request->random_order_count() >= 2) response->add_standard_errors(0.5);
+      if (request->random_order_count() >= 4) response->add_standard_errors(0.5);
     }
   }
   if (request->random_order_count() > 0) response->set_seed(kPickedSeed);

@@ -64,7 +64,16 @@ grpc::Status FakeService::Summarize(grpc::ServerContext* server_context,
   const std::vector<double> scores = Scores(request->rows());
   const auto groups =
       FakeGroups(request->known(), request->group_sizes(), RowCount(request->rows()));
-  const auto paths = request->path_count();
+  // Every target error is met by half of the paths.
+  const bool has_target = request->target_mean_error() > 0 ||
+                          request->target_quantile_error() > 0 ||
+                          std::any_of(request->functionals().begin(), request->functionals().end(),
+                                      [](const v1::Functional& functional) {
+                                        return functional.target_mean_error() > 0 ||
+                                               functional.target_quantile_error() > 0;
+                                      });
+  const int64_t paths = request->path_count() / (has_target ? 2 : 1);
+  response->set_path_count(paths);
   std::vector<std::vector<double>> values(paths);
   for (const FakeKnownValues& group : groups) {
     std::vector<double> means;
@@ -86,12 +95,15 @@ grpc::Status FakeService::Summarize(grpc::ServerContext* server_context,
   for (const v1::Functional& functional : request->functionals()) {
     AddFunctional(functional, *request, response->add_functionals());
   }
-  for (int64_t path = 0; path < request->returned_path_count(); ++path) {
+  for (int64_t path = 0; path < std::min(request->returned_path_count(), paths); ++path) {
     response->mutable_paths()->Add(values[path].begin(), values[path].end());
   }
   response->set_seed(seed);
   response->mutable_source()->set_context_digest(context.digest());
-  AddKnownLogDensities(request->known(), groups, response->mutable_known_log_densities());
+  auto* const known = response->mutable_known_log_densities();
+  AddKnownLogDensities(request->known(), groups, known);
+  const auto of_paths = static_cast<int>(paths * static_cast<int64_t>(groups.size()));
+  if (known->size() > of_paths) known->Truncate(of_paths);
   AddWarnings(request->rows(), response->mutable_warnings());
   MutexLock lock(&mutex_);
   last_summarize_ = *request;

@@ -124,7 +124,7 @@ TEST_F(ClientTest, DensitiesAreThoseOfACallForEachGroup) {
       }
     }
   }
-  LogDensityOptions averaged{.random_orders = 2, .group_sizes = kSizes};
+  LogDensityOptions averaged{.random_orders = 4, .group_sizes = kSizes};
   const auto errors = client_->LogDensity("t", rows, std::vector<double>(kRows, 1.0), averaged);
   ASSERT_TRUE(errors.ok()) << errors.status();
   EXPECT_THAT(errors->standard_errors, ElementsAre(0.5, 0.5));

@@ -99,6 +99,41 @@ TEST_F(ClientTest, SummarizeSendsTheOptions) {
   EXPECT_EQ(plain.estimator(), v1::SummarizeRequest::ESTIMATOR_UNSPECIFIED);
 }
 
+// The fake server stops after half of the paths.
+TEST_F(ClientTest, SummarizeStopsAtTargetErrors) {
+  Register("t");
+  SummarizeOptions options = AllOptions();
+  options.path_count = 8;
+  options.returned_paths = 6;
+  options.known.clear_values();
+  for (int value = 0; value < 8 * 3; ++value) options.known.add_values(value);  // of each path
+  const auto all = client_->Summarize("t", MakeRows(kRows), options);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->path_count(), 8);
+  options.target_mean_error = 0.5;
+  options.target_quantile_error = 0.25;
+  options.functionals[0].set_target_mean_error(2);
+  const auto summary = client_->Summarize("t", MakeRows(kRows), options);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->path_count(), 4);
+  EXPECT_EQ(summary->paths_size(), 4 * 4);
+  EXPECT_EQ(summary->known_log_densities_size(), 4 * 2);
+  const v1::SummarizeRequest sent = service().last_summarize();
+  EXPECT_EQ(sent.path_count(), 8);
+  EXPECT_EQ(sent.target_mean_error(), 0.5);
+  EXPECT_EQ(sent.target_quantile_error(), 0.25);
+  EXPECT_EQ(sent.functionals(0).target_mean_error(), 2);
+}
+
+// They do not know target errors, and draw all paths.
+TEST_F(ClientTest, OldServersDoNotSendTheNumberOfPaths) {
+  Register("t");
+  service().set_summary_fault([](auto* r) { r->clear_path_count(); });
+  const auto summary = client_->Summarize("t", MakeRows(kRows), AllOptions());
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->path_count(), 2);
+}
+
 TEST_F(ClientTest, SummarizeRejectsIncompleteResponses) {
   Register("t");
   struct Case {
@@ -120,6 +155,7 @@ TEST_F(ClientTest, SummarizeRejectsIncompleteResponses) {
        [](auto* r) { r->mutable_functionals(2)->mutable_stds()->RemoveLast(); }},
       {"7 covariances instead of 8", [](auto* r) { r->mutable_covariances()->RemoveLast(); }},
       {"3 values of paths instead of 4", [](auto* r) { r->mutable_paths()->RemoveLast(); }},
+      {"3 paths instead of 2", [](auto* r) { r->set_path_count(3); }},
   };
   for (const Case& next : cases) {
     service().set_summary_fault(next.fault);

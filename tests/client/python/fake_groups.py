@@ -109,7 +109,7 @@ def weighed_groups(request: Any) -> pb.LogDensityResponse:
     terms = np.hstack([np.reshape(answer.terms, (vectors, -1)) for answer in answers])
     return pb.LogDensityResponse(
         log_densities=joint.ravel(),
-        standard_errors=joint.ravel() / 10 if request.random_order_count > 1 else [],
+        standard_errors=joint.ravel() / 10 if request.random_order_count >= 4 else [],
         terms=terms.ravel(),
         source=answers[0].source,
         known_log_densities=joint_known(request, parts),

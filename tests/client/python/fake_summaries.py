@@ -156,4 +156,5 @@ def summarized(request: Any) -> pb.SummarizeResponse:
         seed=request.seed,
         source=SOURCE,
         known_log_densities=known_densities(request),
+        path_count=request.path_count,
     )

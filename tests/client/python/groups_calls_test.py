@@ -215,7 +215,7 @@ def test_local_rows_are_not_possible(fake: FakeChorale, context: chorale_client.
 def test_groups_are_labels_of_a_series(fake: FakeChorale, context: chorale_client.Context) -> None:
     fake.answers["LogDensity"].extend([weighed_groups] * 2)
     sold = ROWS.assign(price=[1.0, 2.0, 3.0, 4.0, 5.0])
-    result = context.log_density(sold, groupby="store", orders=2)
+    result = context.log_density(sold, groupby="store", orders=4)
     series = pd.Series(result.joint, index=result.groups)
     assert series.to_dict() == {"y": -9, "x": -6}
     assert result.standard_errors is not None

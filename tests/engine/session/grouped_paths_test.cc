@@ -128,6 +128,27 @@ TEST(GroupedPathsTest, EqualGroupsFollowEachOther) {
               ElementsAre(kernels::kSobolFlag | (2 * kGroup + 2), kernels::kSobolFlag | kGroup));
 }
 
+// The groups have 2, 3 and 2 rows.
+TEST(GroupedPathsTest, RoundsFollowEachOther) {
+  const SampleRequest request = RequestOf(7, {}, {2, 3, 2});
+  const QueryGroups groups(request);
+  const GroupedPaths paths(&groups, {2, 3}, 10);
+  EXPECT_EQ(paths.lengths_per_round(), 2);
+  EXPECT_THAT(LengthsOf(paths.lengths()),
+              ElementsAre(std::pair(2, 4), std::pair(3, 2), std::pair(2, 2), std::pair(3, 1)));
+  std::vector<std::pair<int64_t, int64_t>> sequence;
+  for (int64_t i = 0; i < 9; ++i) {
+    const auto [group, path] = paths.At(i);
+    sequence.emplace_back(group, path);
+  }
+  EXPECT_THAT(sequence, ElementsAre(std::pair(0, 0), std::pair(2, 0), std::pair(0, 1),
+                                    std::pair(2, 1), std::pair(1, 0), std::pair(1, 1),
+                                    std::pair(0, 2), std::pair(2, 2), std::pair(1, 2)));
+  constexpr uint64_t kGroup = uint64_t{1} << 32;
+  EXPECT_THAT(paths.Numbers(7, 2, Sampling::kIndependent),
+              ElementsAre(2 * kGroup + 12, kGroup + 12));
+}
+
 TEST(GroupedPathsTest, EveryPathHasItsOwnPermutationWhereverTilesBegin) {
   const SampleRequest request = RequestOf(7, {});
   const QueryGroups groups(request);
@@ -138,6 +159,22 @@ TEST(GroupedPathsTest, EveryPathHasItsOwnPermutationWhereverTilesBegin) {
     std::vector<int32_t> expected(7);
     kernels::DrawOrder(5, p, 7, expected.data());
     EXPECT_EQ(Part(all, p, 0, 7, 7), expected);
+  }
+}
+
+TEST(GroupedPathsTest, EverySecondOrderOfAVectorIsTheOneBeforeItReversed) {
+  const SampleRequest request = RequestOf(7, {2});
+  const QueryGroups groups(request);
+  const GroupedPaths paths(&groups, 15);
+  const auto single = paths.RandomOrders(5, 0, 15);
+  const auto of_vectors = paths.RandomOrders(5, 0, 15, 5);
+  EXPECT_EQ(paths.RandomOrders(5, 6, 4, 5), Part(of_vectors, 0, 42, 70, 105));
+  for (int64_t p = 0; p < 15; ++p) {
+    const bool reversed = p % 5 == 1 || p % 5 == 3;
+    std::vector<int32_t> expected = Part(single, reversed ? p - 1 : p, 0, 7, 7);
+    if (reversed) std::reverse(expected.begin() + 1, expected.end());
+    EXPECT_EQ(Part(of_vectors, p, 0, 7, 7), expected) << p;
+    EXPECT_EQ(expected.front(), 2) << "the known row";
   }
 }
 

@@ -38,6 +38,7 @@ TEST_F(SummarizeValidationTest, Fields) {
   EXPECT_EQ(Summarize([](auto& r) { r.returned_paths = 11; }), "returned_path_count");
   EXPECT_EQ(Summarize([](auto& r) { r.returned_paths = -1; }), "returned_path_count");
   EXPECT_EQ(Summarize([](auto& r) { r.group_sizes = {3}; }), "group_sizes");
+  EXPECT_EQ(Summarize([](auto& r) { r.target_errors.mean = -1; }), "target_mean_error");
 }
 
 TEST_F(SummarizeValidationTest, Functionals) {

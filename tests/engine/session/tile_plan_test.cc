@@ -77,6 +77,9 @@ TEST(TilePlanTest, TilesHavePathsOfEqualLength) {
                        {0, 4, 3}, {4, 2, 3}, {6, 2, 5}, {8, 4, 1}, {12, 4, 1}, {16, 1, 1}}));
   EXPECT_EQ(plan.slots, 6);
   EXPECT_EQ(plan.slot_bytes, 4 * 3 * 64);
+  EXPECT_EQ(plan.TilesOf(0), 0);
+  EXPECT_EQ(plan.TilesOf(2), 3);
+  EXPECT_EQ(plan.TilesOf(3), plan.tiles);
 }
 
 TEST(TilePlanTest, ADensityHasAsManyTilesAsThereIsRoomFor) {

@@ -32,10 +32,14 @@ TEST(SummarizeCodecTest, SummarizeKeepsEverything) {
   message.add_quantiles(0.5);
   message.set_include_covariances(true);
   message.set_returned_path_count(2);
+  message.set_target_mean_error(0.5);
+  message.set_target_quantile_error(4);
   v1::Functional* sum = message.add_functionals();
   sum->set_type(v1::Functional::TYPE_SUM);
   sum->add_rows(2);
   sum->add_weights(0.25);
+  sum->set_target_mean_error(0.125);
+  sum->set_target_quantile_error(8);
   v1::Functional* count = message.add_functionals();
   count->set_type(v1::Functional::TYPE_COUNT);
   count->set_threshold(1.5);
@@ -55,11 +59,16 @@ TEST(SummarizeCodecTest, SummarizeKeepsEverything) {
   EXPECT_THAT(request->quantiles, ElementsAre(0.5));
   EXPECT_TRUE(request->want_covariances);
   EXPECT_EQ(request->returned_paths, 2);
+  EXPECT_EQ(request->target_errors.mean, 0.5);
+  EXPECT_EQ(request->target_errors.quantile, 4);
   ASSERT_EQ(request->functionals.size(), 2u);
   EXPECT_EQ(request->functionals[0].type, FunctionalType::kSum);
   EXPECT_THAT(request->functionals[0].rows, ElementsAre(2));
   EXPECT_THAT(request->functionals[0].weights, ElementsAre(0.25));
   EXPECT_FALSE(request->functionals[0].below);
+  EXPECT_EQ(request->functionals[0].target_errors.mean, 0.125);
+  EXPECT_EQ(request->functionals[0].target_errors.quantile, 8);
+  EXPECT_FALSE(request->functionals[1].target_errors.any());
   EXPECT_EQ(request->functionals[1].type, FunctionalType::kCount);
   EXPECT_EQ(request->functionals[1].threshold, 1.5);
   EXPECT_TRUE(request->functionals[1].below);
@@ -101,6 +110,7 @@ TEST(SummarizeCodecTest, EachTypeOfFunctionalHasItsValue) {
 TEST(SummarizeCodecTest, TheResponseHasEverything) {
   SummarizeResult result;
   result.seed = 9;
+  result.path_count = 384;
   result.means = {1, 2};
   result.mean_errors = {0.1, 0.2};
   result.stds = {3, 4};
@@ -115,6 +125,7 @@ TEST(SummarizeCodecTest, TheResponseHasEverything) {
   v1::SummarizeResponse message;
   EncodeSummarize(result, &message);
   EXPECT_EQ(message.seed(), 9u);
+  EXPECT_EQ(message.path_count(), 384);
   EXPECT_THAT(message.means(), ElementsAre(1, 2));
   EXPECT_THAT(message.mean_errors(), ElementsAre(0.1, 0.2));
   EXPECT_THAT(message.stds(), ElementsAre(3, 4));

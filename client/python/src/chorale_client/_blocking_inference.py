@@ -98,6 +98,8 @@ class BlockingInference(BlockingSampling[ClientT]):
         covariance: bool = False,
         return_paths: int = 0,
         estimator: Estimator = "conditional",
+        target_mean_error: float | None = None,
+        target_quantile_error: float | None = None,
         given: npt.ArrayLike | None = None,
         groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
@@ -123,6 +125,11 @@ class BlockingInference(BlockingSampling[ClientT]):
             estimator: "conditional": statistics of rows, and means of sums over rows, are estimated
                 from the distributions of which the values are drawn, with much smaller errors; not
                 for snapped values. "values": all statistics are those of the values of `sample`.
+            target_mean_error: Draw only as many paths as necessary: stop at the first of 256, 384,
+                512, 768, 1,024, ... paths, at most `paths`, at which the standard error of the mean
+                of each row is at most this, in the target's unit. The result is that of a call with
+                `Summary.paths` paths. For functionals, see `Functional.with_target_errors`.
+            target_quantile_error: The same for the standard errors of the quantiles of rows.
             given: Known values, as for `sample`.
             groupby: The groups of the rows, as for `sample`; each has all functionals.
             paths: The number of joint samples, of each group; at least 2.
@@ -145,11 +152,21 @@ class BlockingInference(BlockingSampling[ClientT]):
         Examples:
             >>> summary = context.summarize(rows, paths=10_000, functionals=["sum", "argmax"])
             >>> summary.functionals["sum"].quantiles
+            >>> total = functionals.sum().with_target_errors(mean=5.0)
+            >>> context.summarize(rows, paths=10_000, functionals={"total": total}).paths
         """
         options = SampleOptions(
             paths, seed, order, False, wrap, snap, local_rows, sampling=sampling
         )
-        asked = SummaryOptions(quantiles, functionals, covariance, return_paths, estimator)
+        asked = SummaryOptions(
+            quantiles,
+            functionals,
+            covariance,
+            return_paths,
+            estimator,
+            target_mean_error,
+            target_quantile_error,
+        )
         job = summarize(self, rows, given, groupby, options, asked)
         return self._client._run(job, timeout)
 
@@ -183,7 +200,8 @@ class BlockingInference(BlockingSampling[ClientT]):
             groupby: The groups of the rows, as for `sample`. The result has the density of each
                 group.
             orders: The number of random orders of the rows over which the density is averaged; 0:
-                the given order. Known values come first.
+                the given order. Known values come first. The orders come in pairs, an order and
+                its reverse; with at least four, the result has standard errors.
             seed: The seed of the random orders; None: the server chooses a seed.
             terms: Whether to return the term of each row; not with random orders.
             cdfs: Whether to return the cumulative probability of each value; not with random

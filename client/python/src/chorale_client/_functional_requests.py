@@ -44,6 +44,8 @@ class FunctionalOfRows:
             weights=self.weights,
             threshold=self.functional.threshold or 0.0,
             below=self.functional.below,
+            target_mean_error=self.functional.target_mean_error,
+            target_quantile_error=self.functional.target_quantile_error,
         )
 
 

@@ -186,7 +186,7 @@ def log_density(
         if len(answer.log_densities) == len(sent) < count:
             raise ignored()
         _check_count("log-densities", answer.log_densities, count)
-        errors = count if orders > 1 else 0
+        errors = count if orders >= 4 else 0  # two pairs
         _check_count("standard errors", answer.standard_errors, errors)
         _check_count("terms", answer.terms, sent.size if terms else 0)
         _check_count("cumulative probabilities", answer.cdfs, sent.size if cdfs else 0)
@@ -199,7 +199,7 @@ def log_density(
         joint=_joined(answer.log_densities for answer in answers).reshape(joint_shape),
         standard_errors=(
             _joined(answer.standard_errors for answer in answers).reshape(joint_shape)
-            if orders > 1
+            if orders >= 4
             else None
         ),
         terms=_joined(a.terms for a in answers).reshape(shape)[:, in_table] if terms else None,

@@ -20,8 +20,8 @@ class LogDensities(Labelled):
         joint: [vectors]: the joint log-density of each vector of values, conditional on the known
             values. With groups, the joint log-density of each group: [groups] for values [rows],
             [vectors, groups] for values [vectors, rows].
-        standard_errors: The standard error of each of `joint` over the random orders; None with
-            fewer than two orders.
+        standard_errors: The standard error of each of `joint` over the pairs of random orders;
+            None with fewer than four orders.
         terms: [vectors, rows]: log p(y_t | context, y_0 ... y_t-1), whose sum over the rows is
             `joint`; None unless requested.
         cdfs: [vectors, rows]: P(Y_t <= y_t | context, y_0 ... y_t-1), the cumulative probability of

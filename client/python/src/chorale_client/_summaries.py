@@ -71,7 +71,8 @@ class Summary(Labelled):
         covariance: [rows, rows]: the covariances; the denominator is paths - 1. With groups, such
             a matrix of the rows of each group. None unless requested.
         samples: The first `return_paths` paths; None if there are none.
-        paths: The number of paths, of each group.
+        paths: The number of paths, of each group. With target errors, it may be less than
+            requested.
         labels: The labels of the rows, without those whose values are known.
         target: The name of the target column.
         seed: The seed, which reproduces the paths, also with `sample`.

@@ -24,6 +24,7 @@ from chorale_client._groups import Groups
 from chorale_client._inputs import known_values, query_groups, query_rows
 from chorale_client._known_values import KnownLogDensity, KnownValues
 from chorale_client._models_and_contexts import Description, Source, Timings
+from chorale_client._number_arguments import target_error
 from chorale_client._options import Estimator, SampleOptions
 from chorale_client._requests import check_size, probabilities, whole_number
 from chorale_client._samples import Samples
@@ -43,6 +44,8 @@ class SummaryOptions(NamedTuple):
     covariance: bool
     return_paths: int
     estimator: Estimator
+    target_mean_error: float | None
+    target_quantile_error: float | None
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,10 @@ class SummarizeCall:
             else pb.SummarizeRequest.ESTIMATOR_UNSPECIFIED,
             include_covariances=summary_options.covariance,
             returned_path_count=returned,
+            target_mean_error=target_error("target_mean_error", summary_options.target_mean_error),
+            target_quantile_error=target_error(
+                "target_quantile_error", summary_options.target_quantile_error
+            ),
         )
         check_size(request.ByteSize())
         return cls(context, rows, known, groups, functionals, request)
@@ -123,7 +130,9 @@ class SummarizeCall:
 
     def summary(self, answer: pb.SummarizeResponse) -> Summary:
         """Returns the summary in a response, and issues the warnings."""
-        paths = self.request.path_count
+        paths = answer.path_count or self.request.path_count  # older servers draw all
+        if paths > self.request.path_count:
+            raise _loss("paths", paths, self.request.path_count)
         sent = self.known.grouped(self.groups)
         sent.check_response(answer.known_log_densities, paths, len(self.groups))
         at = np.argsort(self.groups.order[sent.others])  # the rows of the table in the response
@@ -153,7 +162,7 @@ class SummarizeCall:
             conditional=answer.conditional,
             functionals=self._functional_summaries(answer),
             covariance=covariance,
-            samples=self._samples(answer, at, known_log_density, origin),
+            samples=self._samples(answer, paths, at, known_log_density, origin),
             paths=paths,
             labels=labels.take(self.known.others) if len(self.known) else labels,
             known_log_density=known_log_density,
@@ -207,12 +216,13 @@ class SummarizeCall:
     def _samples(
         self,
         answer: pb.SummarizeResponse,
+        paths: int,
         at: Integers,
         known_log_density: KnownLogDensity,
         origin: dict[str, Any],
     ) -> Samples | None:
         """Returns the paths in a response, with the known values; None if there are none."""
-        returned = self.request.returned_path_count
+        returned = min(self.request.returned_path_count, paths)
         if not returned:
             return None
         drawn = _array("values of paths", answer.paths, returned, len(at))

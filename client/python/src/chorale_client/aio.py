@@ -238,6 +238,8 @@ class Context(AsyncioSampling[Client]):
         covariance: bool = False,
         return_paths: int = 0,
         estimator: Estimator = "conditional",
+        target_mean_error: float | None = None,
+        target_quantile_error: float | None = None,
         given: npt.ArrayLike | None = None,
         groupby: npt.ArrayLike | None = None,
         paths: int = 1000,
@@ -253,7 +255,15 @@ class Context(AsyncioSampling[Client]):
         options = SampleOptions(
             paths, seed, order, False, wrap, snap, local_rows, sampling=sampling
         )
-        asked = SummaryOptions(quantiles, functionals, covariance, return_paths, estimator)
+        asked = SummaryOptions(
+            quantiles,
+            functionals,
+            covariance,
+            return_paths,
+            estimator,
+            target_mean_error,
+            target_quantile_error,
+        )
         job = summarize(self, rows, given, groupby, options, asked)
         return await self._client._run(job, timeout)
 

@@ -34,6 +34,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from chorale_client._errors import InvalidArgumentError
+from chorale_client._number_arguments import number_of, target_error
 
 Type = Literal[
     "sum",
@@ -63,6 +64,8 @@ class Functional:
         weights: The weights of a sum, in the order of the rows; None: each weight is 1.
         threshold: The threshold; None for functionals without a threshold.
         below: Whether the functional is about values below the threshold instead of above it.
+        target_mean_error: The target error of the mean; 0: there is none.
+        target_quantile_error: The target error of each quantile; 0: there is none.
     """
 
     type: Type
@@ -70,6 +73,29 @@ class Functional:
     weights: npt.ArrayLike | None = None
     threshold: float | None = None
     below: bool = False
+    target_mean_error: float = 0.0
+    target_quantile_error: float = 0.0
+
+    def with_target_errors(
+        self, mean: float | None = None, quantile: float | None = None
+    ) -> Functional:
+        """Returns the functional with target errors, as those of `Context.summarize`.
+
+        Args:
+            mean: The target for the standard error of the mean, in the unit of the functional;
+                for an event, such as `any`, that of its probability. None: there is none.
+            quantile: The target for the standard error of each quantile. None: there is none.
+
+        Examples:
+            >>> functionals.sum().with_target_errors(mean=5.0)
+        """
+        if quantile is not None and self.of_each_row:
+            raise _invalid(f"{self.type}() has no quantiles, and no target error of quantiles")
+        return replace(
+            self,
+            target_mean_error=target_error("target_mean_error", mean),
+            target_quantile_error=target_error("target_quantile_error", quantile),
+        )
 
     @property
     def of_each_row(self) -> bool:
@@ -194,10 +220,7 @@ def _beyond(type: Type, rows: Any, above: float | None, below: float | None) -> 
     threshold = below if above is None else above
     if threshold is None or (above is not None and below is not None):
         raise _invalid(f"{type}() requires either above or below")
-    try:
-        number = float(threshold)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = number_of(threshold)
     if not math.isfinite(number):
         raise _invalid(f"{type}(): the threshold is {threshold!r}, must be a finite number")
     return Functional(type, rows, threshold=number, below=above is None)
