@@ -88,14 +88,14 @@ absl::StatusOr<RowGroups> GroupsOf(const RowsOptions& options, const Rows& rows,
 }
 
 v1::KnownValues RowGroups::InRequest(const v1::KnownValues& known) const {
-  std::vector<int> index_of(order.size(), -1);  // [T]: among the known values
+  absl::flat_hash_map<int64_t, int> index_of;  // by row: among the known values
   for (int i = 0; i < known.rows_size(); ++i) index_of[known.rows(i)] = i;
   v1::KnownValues sent;
   for (size_t place = 0; place < order.size(); ++place) {
-    const int index = index_of[order[place]];
-    if (index < 0) continue;
+    const auto at = index_of.find(order[place]);
+    if (at == index_of.end()) continue;
     sent.add_rows(static_cast<int32_t>(place));
-    sent.add_values(known.values(index));
+    sent.add_values(known.values(at->second));
   }
   return sent;
 }

@@ -1,15 +1,19 @@
 // chorale predict
-#include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
+#include "client/cli/continuation.h"
 #include "client/cli/given.h"
 #include "client/cli/group_by.h"
+#include "client/cli/predicted_rows.h"
+#include "client/cli/prediction_output.h"
 #include "client/cli/quantiles.h"
-#include "client/cpp/known_values.h"
 #include "client/cpp/predict_pieces.h"
+#include "client/cpp/status_from_grpc.h"
 
 namespace chorale::client {
 namespace {
@@ -22,53 +26,66 @@ struct PredictArguments {
   bool wrap = false;
   bool no_snap = false;
   int64_t local_rows = 0;
+  int64_t first_row = 0;
+  bool append = false;
 };
 
-std::vector<std::string> Columns(const PredictArguments& arguments, int64_t components) {
-  std::vector<std::string> columns = {"row", "mean", "sd"};
-  for (const double p : arguments.quantiles) columns.push_back(QuantileName(p));
-  for (int64_t k = 0; k < components; ++k) {
-    for (const char* part : {"weight", "mean", "sd"}) {
-      columns.push_back(absl::StrCat("component", k, "_", part));
-    }
+// Returns the errors of --first-row and --append for the rows of a request.
+absl::Status CheckContinuation(const PredictArguments& arguments, const PredictedRows& asked,
+                               const v1::KnownValues& known, const PredictionOutput& output,
+                               const Environment& environment) {
+  if (arguments.first_row > 0 && arguments.local_rows > 0 && !asked.groups.sizes.empty()) {
+    return absl::InvalidArgumentError(
+        "--first-row: is not available with --local-rows and --group-by, because the local rows of "
+        "a request depend on all its rows");
   }
-  return columns;
+  if (!arguments.append) return absl::OkStatus();
+  const int64_t before = PredictedBefore(arguments.first_row, known);
+  if (before < 0) {
+    return absl::InvalidArgumentError(
+        "--append: no row before --first-row is predicted: omit --append");
+  }
+  return CheckAppend(environment, output.format(), before,
+                     absl::StrCat("row ", before, ", the last row to predict before --first-row"));
 }
 
-// `rows` [U]: the predicted rows of the file.
-void WritePredictions(const Predictions& predictions, const std::vector<int64_t>& rows,
-                      const PredictArguments& arguments, Format format, std::ostream* out) {
-  const int64_t components = arguments.mixture ? predictions.mixtures.component_count() : 0;
-  const size_t quantiles = arguments.quantiles.size();
-  ReportWriter report(Columns(arguments, components), format, out);
-  for (const size_t row : AscendingOrder(rows)) {
-    std::vector<Cell> cells = {rows[row], predictions.means[row], predictions.stds[row]};
-    for (size_t q = 0; q < quantiles; ++q) {
-      cells.emplace_back(predictions.quantiles[row * quantiles + q]);
-    }
-    for (int64_t k = 0; k < components; ++k) {
-      const int at = static_cast<int>(static_cast<int64_t>(row) * components + k);
-      cells.emplace_back(predictions.mixtures.weights(at));
-      cells.emplace_back(predictions.mixtures.means(at));
-      cells.emplace_back(predictions.mixtures.stds(at));
-    }
-    report.Add(cells);
-  }
-  report.Finish();
+// Whether a command can predict the rows that a call has not predicted, so that its lines belong to
+// the same output.
+bool CanContinue(const PredictArguments& arguments, const PredictedRows& asked,
+                 const absl::Status& error) {
+  return !absl::IsDataLoss(error) && !absl::IsUnimplemented(error) &&
+         ErrorReason(error) != "SOURCE_CHANGED" &&
+         (arguments.local_rows == 0 || asked.groups.sizes.empty());
 }
 
-// Returns an error of a request. `left` is the range of its rows and those of the later requests
-// among the rows whose values are not known.
-absl::Status WithLineOfPiece(const absl::Status& error, const PredictPieces& pieces,
-                             const RowRange& left, const RowGroups& groups,
-                             const v1::KnownValues& known, const std::string& file,
+PredictOptions ToOptions(const PredictArguments& arguments, const PredictedRows& asked,
+                         const v1::Context& context) {
+  PredictOptions options;
+  options.quantiles = arguments.quantiles;
+  if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
+  if (arguments.no_snap) options.snapping = Snapping::kOff;
+  options.known = asked.known;
+  options.group_sizes = asked.groups.sizes;
+  if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
+  options.local_rows = arguments.local_rows;
+  options.expected_source = SourceOf(context);
+  return options;
+}
+
+// Returns an error of the request that follows those for the first `predicted` rows.
+absl::Status WithLineOfPiece(const absl::Status& error, int64_t predicted, const DataFrame& sent,
+                             const PredictedRows& asked, const PredictArguments& arguments,
                              const Rows& rows) {
-  const std::vector<int64_t> asked = pieces.Rows(left);  // by this request and the later ones
+  const PredictPieces pieces(sent, asked.known, asked.groups.sizes, arguments.local_rows);
+  // The rows of this request, and of the later requests.
+  const std::vector<int64_t> left =
+      pieces.Rows({predicted, static_cast<int64_t>(asked.others.size())});
   v1::KnownValues own;  // the known rows are ascending, and come first in each group
-  for (const int32_t row : known.rows()) {
-    if (!asked.empty() && row >= asked.front()) own.add_rows(row);
+  for (const int32_t row : asked.known.rows()) {
+    if (!left.empty() && row >= left.front()) own.add_rows(row);
   }
-  return WithLine(error, file, rows, groups.InFile(own), groups.InFile(asked));
+  return WithLine(error, arguments.rows.file, rows, asked.groups.InFile(own),
+                  asked.groups.InFile(left));
 }
 
 absl::Status RunPredict(const PredictArguments& arguments, Environment* environment) {
@@ -79,40 +96,38 @@ absl::Status RunPredict(const PredictArguments& arguments, Environment* environm
   if (arguments.given) {
     ASSIGN_OR_RETURN(known, KnownValuesOf(arguments.rows, rows, *environment));
   }
-  ASSIGN_OR_RETURN(RowGroups groups, GroupsOf(arguments.rows, rows, known));
-  const DataFrame sent = rows.features.Take(groups.order);
-  known = groups.InRequest(known);
-  std::vector<int64_t> others = OtherRows(known, rows.features.row_count());
-  for (int64_t& row : others) row = groups.order[row];
+  ASSIGN_OR_RETURN(const RowGroups groups, GroupsOf(arguments.rows, rows, known));
+  ASSIGN_OR_RETURN(const PredictedRows asked,
+                   RowsFrom(arguments.first_row, groups, known, arguments.rows.file));
+  PredictionOutput output(
+      asked.others, arguments.quantiles,
+      arguments.append ? PredictionOutput::Header::kOmit : PredictionOutput::Header::kInclude,
+      environment);
+  RETURN_IF_ERROR(CheckContinuation(arguments, asked, known, output, *environment));
+  // The whole table is not copied.
+  const bool all = asked.groups.order == groups.order && groups.sizes.empty();
+  const DataFrame sent = all ? std::move(rows.features) : rows.features.Take(asked.groups.order);
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
-  Progress progress("rows predicted", static_cast<int64_t>(others.size()), environment->progress());
-  PredictOptions options;
-  options.quantiles = arguments.quantiles;
-  if (arguments.mixture) options.mixture = PredictOptions::Mixture::kInclude;
-  if (arguments.no_snap) options.snapping = Snapping::kOff;
-  options.known = known;
-  options.group_sizes = groups.sizes;
-  if (arguments.wrap) options.beyond_buffer = BeyondBuffer::kWrap;
-  options.local_rows = arguments.local_rows;
-  options.expected_source = SourceOf(rows.context);
+  PredictOptions options = ToOptions(arguments, asked, rows.context);
+  options.on_predictions = [&output](const Predictions& next) { return output.Add(next); };
   int64_t predicted = 0;
-  options.on_progress = [&progress, &predicted](int64_t done) {
-    predicted = done;
-    progress.Update(done);
-  };
-  const absl::StatusOr<Predictions> predictions =
-      client->Predict(arguments.rows.context, sent, options, environment->call());
-  if (!predictions.ok()) {
-    const PredictPieces pieces(sent, known, groups.sizes, arguments.local_rows);
-    return WithLineOfPiece(predictions.status(), pieces,
-                           {predicted, static_cast<int64_t>(others.size())}, groups, known,
-                           arguments.rows.file, rows);
+  absl::StatusOr<Predictions> rest;
+  {
+    Progress progress("rows predicted", static_cast<int64_t>(asked.others.size()),
+                      output.ShowsLines() ? Progress::Display::kNone : environment->progress());
+    options.on_progress = [&](int64_t done) {
+      predicted = done;
+      progress.Update(done);
+    };
+    rest = client->Predict(arguments.rows.context, sent, options, environment->call());
   }
-  NoteWarnings(predictions->warnings, *environment);
-  NoteKnown(known, predictions->known_log_densities, *environment);
-  const Format format = environment->format(Environment::Readers::kPrograms);
-  return environment->Write(
-      [&](std::ostream& out) { WritePredictions(*predictions, others, arguments, format, &out); });
+  if (!rest.ok()) {
+    output.EndEarly(CanContinue(arguments, asked, rest.status()));
+    return WithLineOfPiece(rest.status(), predicted, sent, asked, arguments, rows);
+  }
+  NoteWarnings(rest->warnings, *environment);
+  NoteKnown(asked.known, rest->known_log_densities, *environment);
+  return output.Finish();
 }
 
 }  // namespace
@@ -135,10 +150,28 @@ void AddPredictCommand(CLI::App* app, Environment* environment) {
                     "'chorale models'), or more");
   AddNoSnapFlag(command, &arguments->no_snap);
   AddLocalRowsOption(command, &arguments->local_rows);
+  CLI::Option* const first_row =
+      command
+          ->add_option("--first-row", arguments->first_row,
+                       "Number of the first row to predict, from 0: predict the rows from N on. "
+                       "Earlier rows with known values remain known")
+          ->transform(IntegerBetween(0, std::numeric_limits<int32_t>::max()))
+          ->type_name("N");
+  command
+      ->add_flag("--append", arguments->append,
+                 "Continue CSV output that ends before --first-row: write no header; with --output "
+                 "FILE, continue FILE.partial, and replace FILE by it")
+      ->needs(first_row);
   command->footer(
       "Writes a line for each row: its number, from 0; the mean and the standard deviation in the\n"
       "target's units; and the quantiles. With --given, rows with known values have no line. The\n"
       "number of rows is not limited.\n\n"
+      "CSV and JSON are written as the predictions come; with --output FILE, to FILE.partial, "
+      "which\n"
+      "replaces FILE at the end. If the command ends early, by Ctrl-C, --timeout or a lost\n"
+      "connection, the complete rows remain in the output or in FILE.partial, and it writes the\n"
+      "command that predicts the others to standard error. In JSON, the others become an array of\n"
+      "their own.\n\n"
       "Example:\n  chorale predict houses new.csv --quantiles 0.05,0.5,0.95");
 }
 

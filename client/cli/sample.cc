@@ -11,11 +11,11 @@
 #include "base/status_macros.h"
 #include "client/cli/command_line.h"
 #include "client/cli/commands.h"
+#include "client/cli/continuation.h"
 #include "client/cli/given.h"
 #include "client/cli/group_by.h"
 #include "client/cli/growing_output.h"
 #include "client/cli/report.h"
-#include "client/cli/sample_continuation.h"
 #include "client/cli/sample_report.h"
 
 namespace chorale::client {
@@ -107,10 +107,9 @@ class SampleOutput {
   // Returns the errors of --append that can be detected in advance.
   absl::Status Check() const {
     if (!arguments_.append) return absl::OkStatus();
-    if (format_ != Format::kCsv) return absl::InvalidArgumentError("--append: requires CSV");
-    const std::string& output = environment_.options.output;
-    return HasPartialFile(output) ? CheckEndsBefore(arguments_.first_path, PartialFile(output))
-                                  : absl::OkStatus();
+    const int64_t before = arguments_.first_path - 1;
+    return CheckAppend(environment_, format_, before,
+                       absl::StrCat("path ", before, ", the one before --first-path"));
   }
 
   // Adds the next paths.
@@ -142,29 +141,15 @@ class SampleOutput {
     if (!grows_) {
       place = environment_.WritePartial([&](std::ostream& out) { WriteAll(drawn_, &out); });
     }
-    if (!place.ok() || place->empty()) {
-      environment_.Note(absl::StrCat(
-          count_, " of ", arguments_.paths, " paths were drawn; ",
-          place.ok() ? "they cannot be written to a partial file" : place.status().message()));
-      return;
-    }
-    const std::string written =
-        absl::StrCat(count_, " of ", arguments_.paths, " paths were written to ", *place);
-    if (count_ == arguments_.paths) {
-      environment_.Note(written);
-      return;
-    }
-    const bool csv = format_ == Format::kCsv;
-    const char* const use = !csv ? ""
-                            : HasPartialFile(environment_.options.output)
-                                ? ", and completes the file"
-                                : ", to append to this output";
-    environment_.Note(absl::StrCat(written, "; this command draws the others", use, ":"));
-    environment_.Note(CommandFor({.seed = seed,
-                                  .first_path = arguments_.first_path + count_,
-                                  .paths = arguments_.paths - count_,
-                                  .append = csv},
-                                 environment_.words));
+    NotePartialResults({.unit = "paths",
+                        .count = count_,
+                        .total = arguments_.paths,
+                        .place = std::move(place),
+                        .verb = "draws",
+                        .replaced = {{"--seed", seed},
+                                     {"--first-path", uint64_t(arguments_.first_path + count_)},
+                                     {"--paths", uint64_t(arguments_.paths - count_)}}},
+                       format_, environment_);
   }
 
  private:

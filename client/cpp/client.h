@@ -11,14 +11,15 @@
 //     proxies route to one of several servers.
 //   - A call ends by its deadline, or within about 20 ms after its cancellation. The server then
 //     stops its work; AppendRows may have stored the rows, and EncodeAnew continues.
-//   - Errors have the server's status code, but CANCELLED means that the caller cancelled the call,
-//     and UNAVAILABLE also that the server cancelled it or the connection was lost. The message has
-//     the invalid field and the retry delay (RefusedFields(), RetryDelay()); ErrorReason() returns
-//     the machine-readable reason.
+//   - Errors have the server's status code, with two exceptions: CANCELLED means that the caller
+//     cancelled the call, and UNAVAILABLE also means that the server cancelled it or that the
+//     connection was lost. The message contains the invalid field and the retry delay;
+//     RefusedFields() and RetryDelay() return them, and ErrorReason() the machine-readable reason.
 //
-// The implementation uses connection.h (channels), call.h (a call in flight), retry.h, and for
-// messages request_fields.h, table_codec.h, known_values.h, groups.h, predict_pieces.h and
-// sample_assembly.h. csv.h, csv_columns.h and data_frame.h read tables from CSV files.
+// client.h and client_options.h declare the interface. Its implementation uses connection.h
+// (channels), call.h (a call in flight), retry.h, request_fields.h, table_codec.h, known_values.h,
+// groups.h, predict_pieces.h and sample_assembly.h (messages). csv.h, csv_columns.h and
+// data_frame.h read tables from CSV files; sample_summary.h computes statistics of samples.
 #ifndef CHORALE_CLIENT_CPP_CLIENT_H_
 #define CHORALE_CLIENT_CPP_CLIENT_H_
 
@@ -36,39 +37,13 @@
 #include "absl/types/span.h"
 #include "chorale/v1/chorale.pb.h"
 #include "client/cpp/cancellation.h"
+#include "client/cpp/client_options.h"
 #include "client/cpp/data_frame.h"
-#include "client/cpp/retry.h"
 #include "client/cpp/sample_assembly.h"
 
 namespace chorale::client {
 
 struct Deadline;
-
-struct TlsOptions {
-  std::string root_certificates = {};   // PEM; empty: the system's certificates
-  std::string client_certificate = {};  // PEM; empty: no client certificate
-  std::string client_key = {};          // PEM: the private key of client_certificate
-};
-
-struct ClientOptions {
-  // The time that Connect waits for a server that does not accept connections yet.
-  absl::Duration connect_timeout = absl::Seconds(5);
-  // The timeout of calls that do not set a timeout.
-  absl::Duration call_timeout = absl::Minutes(5);
-  // The retry policy of idempotent calls, which are all calls except DeleteContext without
-  // allow_missing and AppendRows without first_row. A sampling stream is retried only if no block
-  // was delivered.
-  RetryPolicy retry = {};
-  std::optional<TlsOptions> tls = {};  // nullopt: no encryption
-  // The bearer token that is sent with each call; empty: no token. Without encryption, the client
-  // sends it only to this machine.
-  std::string token = {};
-};
-
-struct CallOptions {
-  absl::Duration timeout = absl::ZeroDuration();  // for all attempts together; 0: call_timeout
-  const Cancellation* cancellation = nullptr;     // may be null; must outlive the call
-};
 
 // ---- Options and results of calls ----------------------------------------------------------
 //
@@ -150,6 +125,8 @@ enum class Estimator { kConditional, kValues };
 // fails with FailedPrecondition and the reason SOURCE_CHANGED (see ErrorReason). If a call makes
 // several requests or is retried, the later requests expect the source of the first response.
 
+struct Predictions;
+
 struct PredictOptions {
   std::vector<double> quantiles = {};  // [Q]: probabilities, each strictly between 0 and 1
   enum class Mixture { kOmit, kInclude } mixture = Mixture::kOmit;
@@ -164,6 +141,11 @@ struct PredictOptions {
   v1::Source expected_source = {};
   // Called with the number of rows predicted so far; may be empty.
   std::function<void(int64_t rows)> on_progress = nullptr;
+  // Called with the predictions of the next rows as soon as a request returns them; may be empty.
+  // They lack the warnings and known_log_densities, which the call returns with the source, and
+  // nothing else, so that memory does not grow with the number of rows. If the call ends early, the
+  // caller has the predictions of the first rows. If it returns an error, the call returns it.
+  std::function<absl::Status(const Predictions& next)> on_predictions = nullptr;
 };
 
 // Marginal predictions, in the units of the target column.
@@ -226,7 +208,9 @@ struct SummarizeOptions {
   std::vector<v1::Functional> functionals = {};  // [F]
   enum class Covariances { kOmit, kInclude } covariances = Covariances::kOmit;
   int64_t returned_paths = 0;  // the number of paths whose values are returned; at most B
-  double target_mean_error = 0, target_quantile_error = 0;  // of each row; 0: none
+  // Of each row; 0: none. See v1::SummarizeRequest.target_mean_error.
+  double target_mean_error = 0;
+  double target_quantile_error = 0;
 };
 
 struct LogDensityOptions {
@@ -337,7 +321,8 @@ class Client {
   absl::StatusOr<v1::ServerInfo> GetServerInfo(const CallOptions& call = {});
 
   // Returns marginal predictions of the query rows `rows`. Any number of rows is allowed: the
-  // client splits them into requests of at most 1024 rows, which does not affect the results.
+  // client splits them into requests of at most 1024 rows and about 1 MiB, which does not affect
+  // the results unless `local_rows` is set. Each request is retried separately.
   absl::StatusOr<Predictions> Predict(const std::string& id, const DataFrame& rows,
                                       const PredictOptions& options, const CallOptions& call = {});
 

@@ -28,6 +28,18 @@ absl::Status CheckLocalRows(const PredictOptions& options, int64_t row_count) {
       ": increase local_rows, or use fewer known values"));
 }
 
+// The fields that all requests of a call have in common.
+v1::PredictRequest ToProto(const std::string& id, const PredictOptions& options) {
+  v1::PredictRequest request;
+  request.set_context(absl::StrCat("contexts/", id));
+  request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
+  request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
+  request.set_snapping(ToProto(options.snapping));
+  request.set_local_row_count(options.local_rows);
+  request.set_beyond_buffer(ToProto(options.beyond_buffer));
+  return request;
+}
+
 template <class Values>
 void Append(const Values& values, std::vector<double>* out) {
   out->insert(out->end(), values.begin(), values.end());
@@ -66,7 +78,6 @@ absl::Status AppendPredictions(const v1::PredictResponse& response, int64_t rows
   Append(response.means(), &out->means);
   Append(response.stds(), &out->stds);
   Append(response.quantiles(), &out->quantiles);
-  out->source = response.source();
   if (with_mixtures) {
     v1::Mixtures* all = &out->mixtures;
     all->set_component_count(mixtures.component_count());
@@ -124,37 +135,39 @@ absl::StatusOr<Predictions> Client::Predict(const std::string& id, const DataFra
                                             const CallOptions& call) {
   RETURN_IF_ERROR(CheckQueryRows(rows, options.known, options.group_sizes));
   RETURN_IF_ERROR(CheckLocalRows(options, rows.row_count()));
+  const auto deadline = Deadline::After(TimeoutOf(call));
   Predictions predictions;
+  predictions.source = options.expected_source;
   WarningMerger warnings;
   const PredictPieces pieces(rows, options.known, options.group_sizes, options.local_rows);
-  size_t done = 0;  // a retry continues with the piece that failed
-  absl::Status status = Run(call, [&](const Deadline& deadline) {
-    for (; done < pieces.count(); ++done) {
-      v1::PredictRequest request;
-      request.set_context(absl::StrCat("contexts/", id));
-      pieces.Encode(done, &request);
-      request.mutable_quantiles()->Add(options.quantiles.begin(), options.quantiles.end());
-      request.set_include_mixtures(options.mixture == PredictOptions::Mixture::kInclude);
-      request.set_snapping(ToProto(options.snapping));
-      request.set_local_row_count(options.local_rows);
-      request.set_beyond_buffer(ToProto(options.beyond_buffer));
-      *request.mutable_expected_source() = done == 0 ? options.expected_source : predictions.source;
-      v1::PredictResponse response;
-      absl::Status piece = UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncPredict,
-                                     request, id, deadline, call.cancellation, &response);
-      if (piece.ok() && !options.known.rows().empty()) {
-        piece = AppendKnown(request, response, pieces.groups(done), &predictions);
-      }
-      if (piece.ok()) {
-        piece = AppendPredictions(response, pieces.range(done).size(), options, &predictions);
-      }
-      RETURN_IF_ERROR(piece);
-      warnings.Add(response.warnings());
-      if (options.on_progress) options.on_progress(pieces.range(done).end);
+  for (size_t piece = 0; piece < pieces.count(); ++piece) {
+    // A request may be shorter than the interval at which it checks this.
+    if (call.cancellation != nullptr && call.cancellation->cancelled()) {
+      return absl::CancelledError("cancelled");
     }
-    return absl::OkStatus();
-  });
-  RETURN_IF_ERROR(status);
+    v1::PredictRequest request = ToProto(id, options);
+    pieces.Encode(piece, &request);
+    *request.mutable_expected_source() = predictions.source;
+    v1::PredictResponse response;
+    absl::Status status = WithRetry(options_.retry, deadline.at, call.cancellation, [&] {
+      return UnaryCall(connection_->calls(), &v1::Chorale::Stub::PrepareAsyncPredict, request, id,
+                       deadline, call.cancellation, &response);
+    });
+    RETURN_IF_ERROR(status);
+    if (!options.known.rows().empty()) {
+      RETURN_IF_ERROR(AppendKnown(request, response, pieces.groups(piece), &predictions));
+    }
+    Predictions next;
+    RETURN_IF_ERROR(AppendPredictions(response, pieces.range(piece).size(), options,
+                                      options.on_predictions ? &next : &predictions));
+    predictions.source = response.source();
+    warnings.Add(response.warnings());
+    if (options.on_predictions) {
+      next.source = response.source();
+      RETURN_IF_ERROR(options.on_predictions(next));
+    }
+    if (options.on_progress) options.on_progress(pieces.range(piece).end);
+  }
   predictions.warnings = warnings.Take();
   return predictions;
 }

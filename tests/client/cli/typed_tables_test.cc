@@ -76,7 +76,10 @@ TEST_F(TablesTest, CellsThatTheServerRejectsAreNamedByTheirLine) {
   for (int i = 0; i < 1500; ++i) absl::StrAppend(&many, i, ",01\n");
   Write("many.csv", many);
   server_.service().FailNext({grpc::Status::OK, grpc::Status::OK, bad});
-  ExpectFailure({"predict", "houses", Path("many.csv")}, 2, "many.csv: line 1027: ");
+  const ProgramResult result = RunProgram({"predict", "houses", Path("many.csv")});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("many.csv: line 1027: "));
+  EXPECT_EQ(Column(result.out, "row").size(), 1024u);
 }
 
 TEST(WarningHintTest, NamesTheOptionThatCorrectsTheType) {

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import grpc.aio
 
+from chorale_client._calls import Call, Result, Results
 from chorale_client._connection import Connection
 from chorale_client._errors import count_rows_by
 from chorale_client._sampling import SampleCall
@@ -40,6 +41,23 @@ class AsyncioConnection(Connection):
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    async def _results(
+        self, job: Results[Result], timeout: float | None
+    ) -> AsyncGenerator[Result, None]:
+        attempts = self._attempts(timeout)
+        answer: Any = None
+        with contextlib.closing(job):
+            while True:
+                try:
+                    step = job.send(answer)
+                except StopIteration:
+                    return
+                answer = None
+                if isinstance(step, Call | SampleCall):
+                    answer = await self._answer(step, attempts)
+                else:
+                    yield step
 
     async def _messages(
         self, call: SampleCall, timeout: float | None

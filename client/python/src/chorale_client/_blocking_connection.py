@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import grpc
 
-from chorale_client._calls import Job, Result
+from chorale_client._calls import Call, Job, Result, Results
 from chorale_client._channel import Endpoint, Settings
 from chorale_client._connection import Connection
 from chorale_client._errors import FailedPreconditionError, count_rows_by
@@ -63,6 +63,24 @@ class BlockingConnection(Connection):
 
     def _run(self, job: Job[Result], timeout: float | None) -> Result:
         return _finish(self._make_all(job, timeout))
+
+    def _results(
+        self, job: Results[Result], timeout: float | None
+    ) -> Generator[Result, None, None]:
+        """Makes the calls of a job with several results; `timeout` is for all of them together."""
+        attempts = self._attempts(timeout)
+        answer: Any = None
+        with contextlib.closing(job):
+            while True:
+                try:
+                    step = job.send(answer)
+                except StopIteration:
+                    return
+                answer = None
+                if isinstance(step, Call | SampleCall):
+                    answer = _finish(self._answer(step, attempts))
+                else:
+                    yield step
 
     def _messages(
         self, call: SampleCall, timeout: float | None

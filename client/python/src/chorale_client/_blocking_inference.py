@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy.typing as npt
 
-from chorale_client import _inference
+from chorale_client import _inference, _prediction
 from chorale_client._blocking_connection import BlockingConnection
 from chorale_client._blocking_sampling import BlockingSampling
 from chorale_client._log_densities import LogDensities
@@ -19,6 +19,7 @@ from chorale_client._options import (
     SampleOptions,
     Sampling,
 )
+from chorale_client._prediction import PredictCall
 from chorale_client._predictions import Predictions
 from chorale_client._summaries import Summary
 from chorale_client._summarize import QUANTILES, SummaryOptions, summarize
@@ -46,7 +47,14 @@ class BlockingInference(BlockingSampling[ClientT]):
     ) -> Predictions:
         """Returns marginal predictions, each row regardless of the others.
 
-        For sums, maxima and ranks over rows, use `sample`.
+        For sums, maxima and ranks over rows, use `sample`. A call of many rows consists of several
+        requests, of at most 1024 rows; `stream_predictions` yields the result of each.
+
+        If the call ends early, the exception has the predictions so far, as `predictions`: after
+        Ctrl-C (`KeyboardInterrupt`; in an interactive session `sys.last_value.predictions`), if a
+        task is cancelled, and with `DeadlineError`, `UnavailableError` and other errors of this
+        package. They are those of the first rows; with known values and groups, those of the rows
+        in `predictions.index`. `Predictions.concat` joins them with those of the other rows.
 
         Args:
             rows: A table with the context's feature columns, in any order. Other columns are not
@@ -79,15 +87,63 @@ class BlockingInference(BlockingSampling[ClientT]):
             NotFoundError: The context was deleted.
             SourceChangedError: The context's content has changed. Call `refresh`.
             UnimplementedError: The server is too old for known values or groups.
-            DeadlineError: The calls took longer than `timeout`.
+            DeadlineError: The calls took longer than `timeout`; `predictions` has those so far.
+            UnavailableError: The connection was lost; `predictions` has those so far.
 
         Examples:
             >>> predictions = context.predict(rows, quantiles=[0.05, 0.95])
             >>> predictions.to_frame()  # columns "mean", "std", "q05", "q95"
         """
         options = PredictOptions(quantiles, mixtures, wrap, snap, local_rows)
-        job = _inference.predict(self, rows, given, groupby, options)
+        job = _prediction.predict(self, rows, given, groupby, options)
         return self._client._run(job, timeout)
+
+    def stream_predictions(
+        self,
+        rows: Data,
+        *,
+        given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
+        quantiles: npt.ArrayLike = (),
+        mixtures: bool = False,
+        wrap: bool = False,
+        snap: bool = True,
+        local_rows: int | None = None,
+        timeout: float | None = None,
+    ) -> Generator[Predictions, None, None]:
+        """Predicts as `predict` does, and yields the predictions as they arrive.
+
+        Each item has the predictions of the next rows, at most 1024, so that memory does not grow
+        with the number of rows. To end the call, close the generator or drop it.
+
+        Args:
+            rows: A table, as for `predict`.
+            given: Known values, as for `predict`.
+            groupby: The groups of the rows, as for `predict`. With known values, an item has rows
+                of one or several groups, in the order of their first rows: see
+                `Predictions.index`.
+            quantiles: Probabilities between 0 and 1, at most 64.
+            mixtures: Whether to return the predictive distributions.
+            wrap: As for `predict`.
+            snap: As for `predict`.
+            local_rows: As for `predict`.
+            timeout: Seconds for the whole stream; None: the client's timeout.
+
+        Yields:
+            Predictions: those of some rows. Their log-density of known values is that of the groups
+            of these rows.
+
+        Raises:
+            InvalidArgumentError: A column is missing, a value is invalid, or a limit is exceeded.
+            ChoraleError: Another error of `predict`. It may occur after some predictions.
+
+        Examples:
+            >>> for predictions in context.stream_predictions(rows, quantiles=[0.05, 0.95]):
+            ...     predictions.to_frame().to_csv(file, header=False)
+        """
+        options = PredictOptions(quantiles, mixtures, wrap, snap, local_rows)
+        call = PredictCall.about(self, rows, given, groupby, options)
+        return self._client._results(call.stream(), timeout)
 
     def summarize(
         self,

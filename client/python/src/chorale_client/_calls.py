@@ -1,7 +1,8 @@
 """The requests of each method and the conversion of the responses, without I/O.
 
-A job is a generator: it yields calls, receives the response to each, and returns the result.
-`Client` runs it in the caller's thread, and `aio.Client` in an event loop.
+A job is a generator: it yields calls, receives the response to each, and returns the result. If a
+call fails, its error is raised in the job, which may add results to it. `Client` runs a job in the
+caller's thread, and `aio.Client` in an event loop. A job with several results also yields these.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Call:
 
 
 Job = Generator[Call | SampleCall, Any, Result]  # SampleCall: the answer is its messages
+Results = Generator[Call | SampleCall | Result, Any, None]  # a job with several results
 
 
 class Registered(NamedTuple):

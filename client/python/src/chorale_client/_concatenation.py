@@ -1,16 +1,19 @@
-"""Joins the samples of several calls. Their class imports this module."""
+"""Joins the samples or the predictions of several calls. Their classes import this module."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 
+from chorale_client._data_warnings import merge_warnings
 from chorale_client._errors import InvalidArgumentError
+from chorale_client._groups import GroupLabels
 from chorale_client._known_values import KnownLogDensity
+from chorale_client._labels import Labels
 from chorale_client._models_and_contexts import Source
 
 
@@ -45,13 +48,65 @@ def concat_samples(parts: Iterable[Any]) -> Any:
     )
 
 
+def concat_predictions(parts: Iterable[Any]) -> Any:
+    """Joins predictions; see `Predictions.concat`."""
+    ordered = list(parts)
+    if not ordered:
+        raise _invalid("there are none")
+    first = ordered[0]
+    for part in ordered[1:]:
+        _check_equal("target", first.target, part.target)
+        _check_equal("probabilities", first.probabilities.tolist(), part.probabilities.tolist())
+    mixtures = [part.mixtures for part in ordered if part.mixtures is not None]
+    if 0 < len(mixtures) < len(ordered):
+        raise _invalid("some have no mixtures")
+    groups, known_log_density = _groups(ordered)
+    return dataclasses.replace(
+        first,
+        means=np.concatenate([part.means for part in ordered]),
+        stds=np.concatenate([part.stds for part in ordered]),
+        quantiles=np.concatenate([part.quantiles for part in ordered]),
+        mixtures=_mixtures(mixtures) if mixtures else None,
+        labels=Labels.concat([part.labels for part in ordered]),
+        source=Source(_digest(ordered, "context_digest"), _digest(ordered, "model_digest")),
+        warnings=merge_warnings(part.warnings for part in ordered),
+        known_log_density=known_log_density,
+        groups=groups,
+    )
+
+
+def _mixtures(parts: list[Any]) -> Any:
+    fields = ("means", "stds", "weights")
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in fields}
+    return dataclasses.replace(parts[0], **arrays)
+
+
+def _groups(parts: list[Any]) -> tuple[GroupLabels, KnownLogDensity]:
+    """Returns the groups of all parts, and the log-densities of their known values."""
+    known = [part.known_log_density for part in parts if part.known_log_density is not None]
+    with_groups = [part for part in parts if part.groups is not None]
+    if 0 < len(with_groups) < len(parts):
+        raise _invalid("some have no groups")
+    if not with_groups:
+        return None, known[0] if known else None
+    densities: dict[Hashable, float] = {}
+    for part in parts:
+        of_part = part.known_log_density
+        for i, label in enumerate(part.groups):
+            densities.setdefault(label, 0.0 if of_part is None else float(of_part[i]))
+    return tuple(densities), np.array(list(densities.values())) if known else None
+
+
+def _check_equal(name: str, first: Any, other: Any) -> None:
+    """Raises InvalidArgumentError if parts differ in an attribute."""
+    if first != other:
+        raise _invalid(f"{name} is {first!r} in some and {other!r} in others")
+
+
 def _check_same(first: Any, part: Any) -> None:
     """Raises InvalidArgumentError if samples are not of the same paths."""
     for name in ("seed", "target", "groups"):
-        if getattr(part, name) != getattr(first, name):
-            raise _invalid(
-                f"{name} is {getattr(first, name)!r} in some and {getattr(part, name)!r} in others"
-            )
+        _check_equal(name, getattr(first, name), getattr(part, name))
     if part.labels.names() != first.labels.names():
         raise _invalid("the rows differ")
 

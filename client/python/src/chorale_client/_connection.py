@@ -125,7 +125,11 @@ class Connection:
                     result: Result = end.value
                     return result
                 attempts = attempts or self._attempts(timeout)
-                answer = await self._answer(call, attempts)
+                try:
+                    answer = await self._answer(call, attempts)
+                except BaseException as error:
+                    job.throw(error)
+                    raise
 
     async def _collect(self, call: SampleCall, timeout: float | None) -> list[SampleMessage]:
         """Makes a call of Sample, with retries, and returns its messages."""

@@ -35,6 +35,8 @@ class ChoraleError(Exception):
         retry_delay: Seconds after which to retry the call; None if a retry does not help.
         samples: The complete first paths of a call of `Context.sample` that has ended early, as
             `Samples`; None if there are none.
+        predictions: The predictions of a call of `Context.predict` that has ended early, as
+            `Predictions` of the rows that are predicted; None if there are none.
 
     Examples:
         >>> try:
@@ -45,6 +47,7 @@ class ChoraleError(Exception):
 
     code = "UNKNOWN"
     samples: Any = None
+    predictions: Any = None
 
     def __init__(
         self,

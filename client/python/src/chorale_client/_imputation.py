@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import secrets
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from chorale_client._known_values import KnownValues
 from chorale_client._models_and_contexts import Source
 from chorale_client._options import SampleOptions
 from chorale_client._progress import Option, Progress
-from chorale_client._requests import RegisterOptions, seed_number, whole_number
+from chorale_client._requests import RegisterOptions, random_seed, seed_number, whole_number
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, SampleCall, sample_request
 from chorale_client._tables import Data, Table, Types, did_you_mean, read_table, replace_columns
@@ -119,7 +118,7 @@ def impute(data: Data, progress: Option, options: ImputeOptions) -> Job[Imputati
     paths = whole_number("paths", options.paths, 1)
     seed = seed_number(options.seed)
     if seed is None:
-        seed = secrets.randbits(53)
+        seed = random_seed()
     options = options._replace(paths=paths)
     table = read_table(data, types=options.types)
     columns = _columns_to_impute(table, options.columns)

@@ -1,25 +1,22 @@
-"""Calls of Predict and LogDensity, in requests of limited size."""
+"""Calls of LogDensity, in requests of limited size."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from chorale_client._calls import Call, Job
-from chorale_client._columns import Floats, Integers
-from chorale_client._data_warnings import merge_warnings, read_warnings, tell
-from chorale_client._errors import DataLossError, InvalidArgumentError
-from chorale_client._groups import Groups, ignored
+from chorale_client._columns import Floats
+from chorale_client._data_warnings import read_warnings, tell
+from chorale_client._errors import InvalidArgumentError
+from chorale_client._groups import ignored
 from chorale_client._inputs import known_values, query_groups, query_rows, query_values
 from chorale_client._known_values import KnownValues
 from chorale_client._log_densities import LogDensities
 from chorale_client._models_and_contexts import Description, Source
-from chorale_client._options import LogDensityOptions, PredictOptions
-from chorale_client._predict_pieces import predict_pieces
-from chorale_client._predictions import Mixtures, Predictions
+from chorale_client._options import LogDensityOptions
 from chorale_client._requests import (
     beyond_buffer,
     check_rows,
@@ -27,95 +24,14 @@ from chorale_client._requests import (
     cut_texts,
     encode_table,
     local_row_count,
-    probabilities,
     seed_number,
-    snapping,
     whole_number,
 )
+from chorale_client._response_values import check_count, joined
 from chorale_client._tables import Data
 from chorale_client._v1 import chorale_pb2 as pb
 
 _MAX_DENSITY_BYTES = 2 << 20  # the values of a call, and its terms and cdfs
-
-
-def predict(
-    context: Description[Any], rows: Data, given: Any, groupby: Any, options: PredictOptions
-) -> Job[Predictions]:
-    """Predicts rows, in calls of limited size; later calls expect the source of the first."""
-    table = query_rows(context, rows)
-    given_values = known_values(context, rows, table, given)
-    if given_values.separate:
-        raise InvalidArgumentError(
-            f"given: the shape is {np.shape(given)}, must be ({table.row_count},)", fields=["given"]
-        )
-    check_rows(table)
-    asked_groups = query_groups(context, rows, table, groupby)
-    # Without known values, each row is predicted regardless of the others.
-    groups = asked_groups if len(given_values) else Groups.none(table.row_count)
-    known = given_values.grouped(groups)
-    source, target = context.source, context.target
-    wanted = probabilities(options.quantiles)
-    cut = groups.arranged(cut_texts(table))
-    local = local_row_count(options.local_rows, groups)
-    answers: list[pb.PredictResponse] = []
-    known_log_densities: list[float] = []  # of the groups so far
-    predicted: list[Integers] = []  # the positions of the rows in the table
-    for piece in predict_pieces(cut, known, groups, local):
-        own_known = known.within(piece.rows)
-        grouped = groups.labels is not None and len(own_known) > 0
-        request = pb.PredictRequest(
-            context=f"contexts/{context.name}",
-            rows=encode_table(cut.take(piece.rows)),
-            quantiles=wanted,
-            include_mixtures=options.mixtures,
-            snapping=snapping(options.snap),
-            local_row_count=local,
-            expected_source=source.message(),
-            known=own_known.message(),
-            beyond_buffer=beyond_buffer(options.wrap),
-            group_sizes=piece.sizes if grouped else [],
-        )
-        check_size(request.ByteSize())
-        in_table = groups.order[piece.rows]
-        answer: pb.PredictResponse = yield Call(
-            "Predict",
-            context.name,
-            request,
-            rows=in_table.tolist(),
-            known=own_known.renumbered(in_table),
-        )
-        own_known.check_response(answer.known_log_densities, 1, len(piece.sizes))
-        source = Source.of(answer.source)
-        count = len(own_known.others)
-        _check_count("means", answer.means, count)
-        _check_count("standard deviations", answer.stds, count)
-        _check_count("quantiles", answer.quantiles, count * len(wanted))
-        answers.append(answer)
-        predicted.append(in_table[own_known.others])
-        own = list(answer.known_log_densities) if len(own_known) else [0.0] * len(piece.sizes)
-        # An earlier request may have had a part of the first group.
-        known_log_densities += own[len(known_log_densities) - piece.first_group :]
-    at = np.argsort(np.concatenate(predicted))
-    predictions = Predictions(
-        means=_joined(answer.means for answer in answers)[at],
-        stds=_joined(answer.stds for answer in answers)[at],
-        quantiles=_joined(answer.quantiles for answer in answers).reshape(len(at), len(wanted))[at],
-        probabilities=np.array(wanted),
-        mixtures=(
-            _mixtures([answer.mixtures for answer in answers], at) if options.mixtures else None
-        ),
-        labels=table.labels.take(given_values.others) if len(known) else table.labels,
-        target=target,
-        source=source,
-        warnings=(
-            *table.warnings,
-            *merge_warnings(read_warnings(answer.warnings) for answer in answers),
-        ),
-        known_log_density=known.log_density([known_log_densities], groups),
-        groups=asked_groups.labels,
-    )
-    tell(predictions.warnings)
-    return predictions
 
 
 def log_density(
@@ -185,25 +101,25 @@ def log_density(
         count = len(sent) * len(groups)
         if len(answer.log_densities) == len(sent) < count:
             raise ignored()
-        _check_count("log-densities", answer.log_densities, count)
+        check_count("log-densities", answer.log_densities, count)
         errors = count if orders >= 4 else 0  # two pairs
-        _check_count("standard errors", answer.standard_errors, errors)
-        _check_count("terms", answer.terms, sent.size if terms else 0)
-        _check_count("cumulative probabilities", answer.cdfs, sent.size if cdfs else 0)
+        check_count("standard errors", answer.standard_errors, errors)
+        check_count("terms", answer.terms, sent.size if terms else 0)
+        check_count("cumulative probabilities", answer.cdfs, sent.size if cdfs else 0)
         answers.append(answer)
     shape = vectors.shape
     joint_shape: tuple[int, ...] = (len(vectors),)
     if groups.labels is not None:
         joint_shape = (len(groups),) if np.ndim(read) == 1 else (len(vectors), len(groups))
     densities = LogDensities(
-        joint=_joined(answer.log_densities for answer in answers).reshape(joint_shape),
+        joint=joined(answer.log_densities for answer in answers).reshape(joint_shape),
         standard_errors=(
-            _joined(answer.standard_errors for answer in answers).reshape(joint_shape)
+            joined(answer.standard_errors for answer in answers).reshape(joint_shape)
             if orders >= 4
             else None
         ),
-        terms=_joined(a.terms for a in answers).reshape(shape)[:, in_table] if terms else None,
-        cdfs=_joined(a.cdfs for a in answers).reshape(shape)[:, in_table] if cdfs else None,
+        terms=joined(a.terms for a in answers).reshape(shape)[:, in_table] if terms else None,
+        cdfs=joined(a.cdfs for a in answers).reshape(shape)[:, in_table] if cdfs else None,
         seed=number if orders else None,
         labels=table.labels.take(given_values.others) if len(known) else table.labels,
         target=target,
@@ -247,21 +163,3 @@ def _vectors(values: npt.ArrayLike, known: KnownValues) -> Floats:
             fields=["values"],
         )
     return vectors
-
-
-def _mixtures(messages: Sequence[pb.Mixtures], rows: Integers) -> Mixtures:
-    shape = (-1, messages[0].component_count)
-    return Mixtures(
-        _joined(message.means for message in messages).reshape(shape)[rows],
-        _joined(message.stds for message in messages).reshape(shape)[rows],
-        _joined(message.weights for message in messages).reshape(shape)[rows],
-    )
-
-
-def _joined(parts: Iterable[Sequence[float]]) -> Floats:
-    return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
-
-
-def _check_count(what: str, numbers: Sequence[float], expected: int) -> None:
-    if len(numbers) != expected:
-        raise DataLossError(f"the server sent {len(numbers)} {what} instead of {expected}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,20 @@ class Labels:
     def take(self, positions: Integers) -> Labels:
         """Returns the labels of some rows."""
         return Labels(self.index[positions], self.backend)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Labels]) -> Labels:
+        """Returns the labels of the rows of several tables, at least one.
+
+        Row numbers remain if they ascend, and are otherwise counted from 0.
+        """
+        first = parts[0]
+        if all(hasattr(part.index, "append") for part in parts):
+            return cls(first.index.append([part.index for part in parts[1:]]), first.backend)
+        index = np.concatenate([np.asarray(part.index) for part in parts])
+        if not (index[1:] > index[:-1]).all():
+            index = np.arange(len(index))
+        return cls(index, first.backend)
 
     def position(self, label: Any) -> Integers | int:
         """Returns the position of the row with this label, or the positions of several rows.

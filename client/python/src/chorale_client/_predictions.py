@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chorale_client._columns import Floats
+from chorale_client._concatenation import concat_predictions
 from chorale_client._data_warnings import DataWarning
 from chorale_client._groups import GroupLabels
 from chorale_client._known_values import KnownLogDensity
@@ -80,6 +82,33 @@ class Predictions(Labelled):
     warnings: tuple[DataWarning, ...]
     known_log_density: KnownLogDensity = None
     groups: GroupLabels = None
+
+    @classmethod
+    def concat(cls, parts: Iterable[Predictions]) -> Predictions:
+        """Joins the predictions of several calls, or of `stream_predictions`.
+
+        Args:
+            parts: Predictions of different rows, in the order of the rows.
+
+        Returns:
+            The predictions of all rows. The log-density of known values is that of the first
+            predictions that have it, of each group. Rows without labels have the numbers of the
+            parts if these ascend, and otherwise numbers from 0.
+
+        Raises:
+            InvalidArgumentError: The predictions differ in their target, probabilities or source,
+                or only some have mixtures or groups.
+
+        Examples:
+            >>> try:
+            ...     predictions = context.predict(rows, timeout=60)
+            ... except chorale_client.DeadlineError as error:
+            ...     first = error.predictions
+            >>> others = context.predict(rows[len(first):])
+            >>> predictions = Predictions.concat([first, others])
+        """
+        predictions: Predictions = concat_predictions(parts)
+        return predictions
 
     def __len__(self) -> int:
         return len(self.means)

@@ -6,12 +6,14 @@ import dataclasses
 import datetime
 import hashlib
 import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from chorale_client._choices import check_choice
 from chorale_client._columns import CategoricalColumn, Column, NumericColumn, StringColumn
 from chorale_client._encodable import check_encodable
 from chorale_client._errors import InvalidArgumentError
@@ -252,12 +254,7 @@ class RegisterOptions(NamedTuple):
         the default without a size.
         """
         rows = 0 if self.memory_rows is None else whole_number("memory_rows", self.memory_rows, 1)
-        if self.memory_policy not in MEMORY_POLICY_CODES:
-            raise InvalidArgumentError(
-                f"memory_policy: {self.memory_policy!r}, must be one of "
-                f"{', '.join(MEMORY_POLICY_CODES)}",
-                fields=["memory_policy"],
-            )
+        check_choice("memory_policy", self.memory_policy, MEMORY_POLICY_CODES)
         if self.memory_policy != "merge" and rows == 0:
             raise InvalidArgumentError(
                 "memory_policy: requires memory_rows", fields=["memory_policy"]
@@ -335,6 +332,11 @@ def whole_number(field: str, value: int, least: int, bits: int = 63) -> int:
 def seed_number(seed: int | None) -> int | None:
     """Returns a seed for the API; None means that the server chooses a seed."""
     return None if seed is None else whole_number("seed", seed, 0, bits=64)
+
+
+def random_seed() -> int:
+    """Returns a random seed, below 2^53, which every JSON parser reads exactly."""
+    return secrets.randbits(53)
 
 
 def sample_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chorale_client._choices import check_choice
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import read_warnings, tell
-from chorale_client._errors import (
-    ChoraleError,
-    DataLossError,
-    InvalidArgumentError,
-    UnimplementedError,
-)
+from chorale_client._early_end import keeping
+from chorale_client._errors import DataLossError, InvalidArgumentError, UnimplementedError
 from chorale_client._groups import Groups
 from chorale_client._groups import ignored as groups_ignored
 from chorale_client._inputs import known_values, query_groups, query_rows
@@ -34,6 +29,7 @@ from chorale_client._requests import (
     cut_texts,
     encode_table,
     local_row_count,
+    random_seed,
     sample_dtype,
     seed_number,
     snapping,
@@ -43,8 +39,6 @@ from chorale_client._samples import Samples
 from chorale_client._tables import Data, Table
 from chorale_client._v1 import chorale_pb2 as pb
 from chorale_client._wire import RawBlock, SampleMessage
-
-_SEEDS = 1 << 53  # every JSON parser reads smaller numbers exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +75,8 @@ def path_fields(
 ) -> dict[str, Any]:
     """Returns the fields that requests for joint paths over all rows of each group have."""
     check_rows(rows)
-    if options.order not in ("given", "random"):
-        raise InvalidArgumentError(
-            f"order: {options.order!r}, must be 'given' or 'random'", fields=["order"]
-        )
-    if options.sampling not in ("independent", "sobol"):
-        raise InvalidArgumentError(
-            f"sampling: {options.sampling!r}, must be 'independent' or 'sobol'", fields=["sampling"]
-        )
+    check_choice("order", options.order, ("given", "random"))
+    check_choice("sampling", options.sampling, ("independent", "sobol"))
     path_count = whole_number("paths", options.paths, 1)
     known.check_count("paths", path_count)
     return {
@@ -132,7 +120,7 @@ def sample_request(
         float32_values=sample_dtype(options.dtype) == np.float32,
     )
     if options.seed is None:  # chosen here, so that a call that ends early can be continued
-        request.seed = secrets.randbelow(_SEEDS)
+        request.seed = random_seed()
     check_size(request.ByteSize())
     return request
 
@@ -330,16 +318,9 @@ class Assembly:
         if self._count > self._total:
             raise _loss("values arrived twice")
 
-    @contextlib.contextmanager
-    def keeping(self) -> Iterator[None]:
+    def keeping(self) -> contextlib.AbstractContextManager[None]:
         """Adds the complete first paths to an error that ends the call early, as `samples`."""
-        try:
-            yield
-        except (KeyboardInterrupt, asyncio.CancelledError, ChoraleError) as error:
-            if not isinstance(error, DataLossError | UnimplementedError):
-                noted: Any = error
-                noted.samples = self._complete()
-            raise
+        return keeping("samples", self._complete)
 
     def _complete(self) -> Samples | None:
         """Returns the first paths of which all values have arrived; None if there are none."""

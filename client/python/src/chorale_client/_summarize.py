@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chorale_client._calls import Call, Job
+from chorale_client._choices import check_choice
 from chorale_client._columns import Floats, Integers
 from chorale_client._data_warnings import read_warnings, tell
 from chorale_client._errors import (
@@ -89,11 +90,7 @@ class SummarizeCall:
                 f"return_paths: {returned}, must be at most the number of paths, {paths}",
                 fields=["return_paths"],
             )
-        if summary_options.estimator not in ("conditional", "values"):
-            raise InvalidArgumentError(
-                f"estimator: {summary_options.estimator!r}, must be 'conditional' or 'values'",
-                fields=["estimator"],
-            )
+        check_choice("estimator", summary_options.estimator, ("conditional", "values"))
         if not isinstance(summary_options.covariance, bool):
             raise InvalidArgumentError(
                 f"covariance: {summary_options.covariance!r}, must be True or False",

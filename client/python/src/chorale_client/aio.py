@@ -14,13 +14,14 @@ Examples:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
-from chorale_client import _appends, _calls, _client, _inference
+from chorale_client import _appends, _calls, _client, _inference, _prediction
 from chorale_client._appends import Appended, AppendOptions
 from chorale_client._asyncio_connection import AsyncioConnection
 from chorale_client._asyncio_sampling import AsyncioSampling
@@ -38,6 +39,7 @@ from chorale_client._options import (
     SampleOptions,
     Sampling,
 )
+from chorale_client._prediction import PredictCall
 from chorale_client._predictions import Predictions
 from chorale_client._progress import Option
 from chorale_client._requests import MissingTargets, RegisterOptions
@@ -225,8 +227,32 @@ class Context(AsyncioSampling[Client]):
     ) -> Predictions:
         """Returns marginal predictions; see `chorale_client.Context.predict`."""
         options = PredictOptions(quantiles, mixtures, wrap, snap, local_rows)
-        job = _inference.predict(self, rows, given, groupby, options)
+        job = _prediction.predict(self, rows, given, groupby, options)
         return await self._client._run(job, timeout)
+
+    @like(_client.Context.stream_predictions)
+    async def stream_predictions(
+        self,
+        rows: Data,
+        *,
+        given: npt.ArrayLike | None = None,
+        groupby: npt.ArrayLike | None = None,
+        quantiles: npt.ArrayLike = (),
+        mixtures: bool = False,
+        wrap: bool = False,
+        snap: bool = True,
+        local_rows: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[Predictions, None]:
+        """Yields marginal predictions; see `chorale_client.Context.stream_predictions`.
+
+        To end the call when you leave the loop, wrap the generator in `contextlib.aclosing`.
+        """
+        options = PredictOptions(quantiles, mixtures, wrap, snap, local_rows)
+        call = PredictCall.about(self, rows, given, groupby, options)
+        async with contextlib.aclosing(self._client._results(call.stream(), timeout)) as results:
+            async for predictions in results:
+                yield predictions
 
     @like(_client.Context.summarize)
     async def summarize(

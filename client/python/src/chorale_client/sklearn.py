@@ -24,6 +24,7 @@ except ImportError as error:
     ) from error
 
 from chorale_client._categorical_features import Choice, categorical_names
+from chorale_client._choices import check_choice
 from chorale_client._client import Client, Context
 from chorale_client._columns import Floats, Kind
 from chorale_client._context_cache import Held, hold, renew
@@ -175,11 +176,7 @@ class ChoraleRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             >>> model.predict(X_new)  # [rows]
             >>> low, high = model.predict(X_new, "quantiles", [0.05, 0.95])
         """
-        if output_type not in _OUTPUT_TYPES:
-            raise InvalidArgumentError(
-                f"output_type: {output_type!r}, must be one of {', '.join(_OUTPUT_TYPES)}",
-                fields=["output_type"],
-            )
+        check_choice("output_type", output_type, _OUTPUT_TYPES)
         if return_std and output_type != "mean":
             raise InvalidArgumentError(
                 f"return_std: requires output_type='mean', not {output_type!r}",
