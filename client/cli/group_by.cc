@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cpp/groups.h"
 
 namespace chorale::client {
 namespace {
@@ -98,6 +99,14 @@ v1::KnownValues RowGroups::InRequest(const v1::KnownValues& known) const {
     sent.add_values(known.values(at->second));
   }
   return sent;
+}
+
+std::vector<int64_t> RowGroups::OfRows() const {
+  if (labels.empty()) return {};
+  const std::vector<int64_t> groups = GroupOfEachRow(sizes, static_cast<int64_t>(order.size()));
+  std::vector<int64_t> of_rows(order.size());
+  for (size_t i = 0; i < order.size(); ++i) of_rows[order[i]] = groups[i];
+  return of_rows;
 }
 
 Samples RowGroups::InFile(Samples samples) const {

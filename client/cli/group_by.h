@@ -24,6 +24,8 @@ struct RowGroups {
   std::vector<int32_t> sizes;       // [G]; empty without groups
   std::vector<int64_t> order;       // [T]: the rows of the file, in the order of the request
 
+  // Returns the group of each row of the file [T]; empty without groups.
+  std::vector<int64_t> OfRows() const;
   // Returns these known values of rows of the file as values of rows of the request.
   v1::KnownValues InRequest(const v1::KnownValues& known) const;
   // Return samples, rows or known values of the request as those of rows of the file. Rows and

@@ -15,8 +15,11 @@
 #include "client/cli/given.h"
 #include "client/cli/group_by.h"
 #include "client/cli/growing_output.h"
+#include "client/cli/known_total.h"
 #include "client/cli/report.h"
 #include "client/cli/sample_report.h"
+#include "client/cpp/groups.h"
+#include "client/cpp/path_weights.h"
 
 namespace chorale::client {
 namespace {
@@ -30,6 +33,7 @@ struct SampleArguments {
   std::string sampling = "independent";
   bool log_density = false;
   bool given = false;
+  TotalArguments total;
   bool wrap = false;
   bool no_snap = false;
   int64_t local_rows = 0;
@@ -99,8 +103,9 @@ class SampleOutput {
         environment_(*environment),
         format_(environment->format(Environment::Readers::kPrograms)),
         header_(arguments.append ? SampleWriter::Header::kOmit : SampleWriter::Header::kInclude),
-        // On a terminal, lines would come between those of the progress.
+        // On a terminal, lines would come between those of the progress. Weights come at the end.
         grows_(format_ == Format::kCsv && !arguments.summary &&
+               !arguments.total.total.has_value() &&
                !(environment->options.output.empty() && isatty(STDOUT_FILENO) == 1)),
         output_(environment->options.output, arguments.append) {}
 
@@ -136,6 +141,10 @@ class SampleOutput {
   // Call at the end, if the call has ended early. Writes the paths that were drawn, and the command
   // that draws the others.
   void EndEarly(uint64_t seed) {
+    if (arguments_.total.total.has_value()) {
+      environment_.Note("no paths were written: with --total, their weights come at the end");
+      return;
+    }
     if (count_ == 0 || arguments_.summary) return;
     absl::StatusOr<std::string> place = output_.place();
     if (!grows_) {
@@ -205,6 +214,7 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   const DataFrame sent = rows.features.Take(groups.order);
   options.known = groups.InRequest(options.known);
   options.group_sizes = groups.sizes;
+  options.known_totals = TotalsOf(arguments.total, CountGroups(groups.sizes));
   ASSIGN_OR_RETURN(Client* const client, environment->Connect());
   options.expected_source = SourceOf(rows.context);
   if (arguments.validate_only) {
@@ -215,10 +225,14 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
     NoteWarnings(summary->warnings(), *environment);
     return WriteEstimate(summary->estimate(), *environment);
   }
-  const SampleTitle title{arguments.rows.context, rows.context.target_column(), groups.labels};
+  const SampleTitle title{arguments.rows.context, rows.context.target_column(), groups.labels,
+                          groups.OfRows()};
   SampleOutput output(arguments, title, environment);
   RETURN_IF_ERROR(output.Check());
-  options.on_paths = [&](const Samples& paths) { return output.Add(groups.InFile(paths)); };
+  const bool has_weights = arguments.total.total.has_value();
+  if (!has_weights) {
+    options.on_paths = [&](const Samples& paths) { return output.Add(groups.InFile(paths)); };
+  }
   absl::StatusOr<Samples> samples;
   {
     const int64_t steps = rows.features.row_count() - options.known.rows_size();
@@ -229,8 +243,13 @@ absl::Status RunSample(const SampleArguments& arguments, Environment* environmen
   if (EndedEarly(samples.status())) output.EndEarly(*options.seed);
   RETURN_IF_ERROR(WithLine(samples.status(), arguments.rows.file, rows,
                            groups.InFile(options.known), groups.order));
-  samples = groups.InFile(*std::move(samples));
   NoteSummary(samples->summary, *environment);
+  NoteEffectivePaths(samples->summary, samples->path_count, groups.labels, *environment);
+  if (has_weights && (arguments.total.resample || arguments.summary)) {
+    ASSIGN_OR_RETURN(samples,
+                     Resample(*samples, options.group_sizes, arguments.paths, *options.seed));
+  }
+  samples = groups.InFile(*std::move(samples));
   const auto& log_densities = samples->summary.known_log_densities();
   NoteKnown(options.known, {log_densities.begin(), log_densities.end()}, *environment);
   NoteWarnings(samples->summary.warnings(), *environment);
@@ -280,6 +299,7 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       "path");
   AddGivenFlag(command, &arguments->given,
                "Draw these other rows, conditional on the known values");
+  AddTotalOptions(command, &arguments->total);
   AddGroupByOption(command, &arguments->rows,
                    "Draw the paths of each group separately: the groups are independent");
   command->add_flag(
@@ -300,7 +320,8 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
           "Continue CSV output that ends before --first-path: write no header; with --output "
           "FILE, continue FILE.partial, and replace FILE by it")
       ->needs(first_path)
-      ->excludes("--summary");
+      ->excludes("--summary")
+      ->excludes("--total");
   command->add_flag("--validate-only", arguments->validate_only,
                     "Validate the call without drawing samples, and write the device memory and "
                     "the estimated time that it needs");
@@ -315,10 +336,16 @@ void AddSampleCommand(CLI::App* app, Environment* environment) {
       "by Ctrl-C, --timeout or a lost connection, the complete paths remain in the output or in\n"
       "FILE.partial, and it writes the command that draws the others to standard error. In JSON,\n"
       "the others become an object of their own.\n\n"
+      "With --total, each line has the natural logarithm of the weight of its path (log_weight; "
+      "in\n"
+      "JSON log_weights, null for the weight 0). The weights are known at the end, so a command\n"
+      "that ends early writes no paths. Expectations are means with these weights. --resample and\n"
+      "--summary write paths of equal weight, and statistics of them.\n\n"
       "Examples:\n"
       "  chorale sample houses new.csv --paths 1000 --seed 7 --output samples.csv\n"
       "  chorale sample houses new.csv --paths 1000 --summary\n"
-      "  chorale sample sales month.csv --given --summary");
+      "  chorale sample sales month.csv --given --summary\n"
+      "  chorale sample sales month.csv --paths 2000 --total 1000:1200 --resample");
 }
 
 }  // namespace chorale::client

@@ -152,6 +152,18 @@ ordered_json SummaryJson(const SampleStatistics& statistics, const Coverage& cov
   return object;
 }
 
+// A weight of 0 has a log-weight that JSON cannot represent, which becomes null.
+void AddWeights(const v1::SampleSummary& summary, ordered_json* object) {
+  const auto& sizes = summary.total_effective_sample_sizes();
+  if (sizes.empty()) return;
+  const auto& log_weights = summary.total_log_weights();
+  if (!log_weights.empty()) {
+    const std::vector<double> weights(log_weights.begin(), log_weights.end());
+    (*object)["log_weights"] = Paths(weights, sizes.size());
+  }
+  (*object)["effective_sample_sizes"] = std::vector<double>(sizes.begin(), sizes.end());
+}
+
 }  // namespace
 
 void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ostream* out) {
@@ -166,6 +178,7 @@ void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ost
   if (!samples.rows_by_step.empty()) {
     object["rows_by_step"] = Paths(samples.rows_by_step, samples.step_count);
   }
+  AddWeights(samples.summary, &object);
   const auto& known = samples.summary.known_log_densities();
   if (!title.groups.empty()) object["groups"] = title.groups;
   if (!known.empty() && title.groups.empty()) object["known_log_density"] = known[0];
@@ -178,10 +191,13 @@ void WriteSamplesJson(const Samples& samples, const SampleTitle& title, std::ost
 void SampleWriter::Add(const Samples& samples) {
   const bool with_densities = !samples.log_densities.empty();
   const std::vector<Cell> steps = StepsByRow(samples);
+  const auto& log_weights = samples.summary.total_log_weights();
+  const int64_t groups = samples.path_count > 0 ? log_weights.size() / samples.path_count : 0;
   if (!report_.has_value()) {
     std::vector<std::string> columns = {"path", "row", title_.target};
     if (with_densities) columns.push_back("log_density");
     if (!steps.empty()) columns.push_back("step");
+    if (!log_weights.empty()) columns.push_back("log_weight");
     report_.emplace(columns, format_, out_, header_ == Header::kInclude);
   }
   for (size_t i = 0; i < samples.values.size(); ++i) {
@@ -193,6 +209,11 @@ void SampleWriter::Add(const Samples& samples) {
       cells.push_back(std::isnan(density) ? Cell() : Cell(density));
     }
     if (!steps.empty()) cells.push_back(steps[i]);
+    if (!log_weights.empty()) {
+      const int64_t group =
+          title_.group_of_row.empty() ? 0 : title_.group_of_row[index % samples.row_count];
+      cells.emplace_back(log_weights[static_cast<int>(index / samples.row_count * groups + group)]);
+    }
     report_->Add(cells);
   }
 }

@@ -16,8 +16,9 @@ namespace chorale::client {
 // The origin of samples.
 struct SampleTitle {
   std::string context;
-  std::string target;                    // the target column
-  std::vector<std::string> groups = {};  // [G]: labels; empty without groups
+  std::string target;                      // the target column
+  std::vector<std::string> groups = {};    // [G]: labels; empty without groups
+  std::vector<int64_t> group_of_row = {};  // [T]; empty without groups
 };
 
 // Prints a line for each value (path, row, value), with the known values. Used by one thread.
@@ -28,7 +29,7 @@ class SampleWriter {
   SampleWriter(const SampleTitle& title, Format format, Header header, std::ostream* out)
       : title_(title), format_(format), header_(header), out_(out) {}
 
-  // Adds paths. All of them have log-densities and steps, or none.
+  // Adds paths. All of them have log-densities, steps and weights, or none.
   void Add(const Samples& samples);
   // Call once, after the last path.
   void Finish();

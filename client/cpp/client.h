@@ -19,7 +19,8 @@
 // client.h and client_options.h declare the interface. Its implementation uses connection.h
 // (channels), call.h (a call in flight), retry.h, request_fields.h, table_codec.h, known_values.h,
 // groups.h, predict_pieces.h and sample_assembly.h (messages). csv.h, csv_columns.h and
-// data_frame.h read tables from CSV files; sample_summary.h computes statistics of samples.
+// data_frame.h read tables from CSV files; sample_summary.h computes statistics of samples, and
+// path_weights.h resamples weighted paths.
 #ifndef CHORALE_CLIENT_CPP_CLIENT_H_
 #define CHORALE_CLIENT_CPP_CLIENT_H_
 
@@ -174,7 +175,8 @@ struct SampleOptions {
   BeyondBuffer beyond_buffer = BeyondBuffer::kRefuse;
   Snapping snapping = Snapping::kOn;  // of the values, not of their densities
   Sampling sampling = Sampling::kIndependent;
-  v1::KnownValues known = {};  // for all paths, or for each path
+  v1::KnownValues known = {};         // for all paths, or for each path
+  v1::KnownTotals known_totals = {};  // of each group; the summary has weights (path_weights.h)
   std::vector<int32_t> group_sizes = {};
   int64_t local_rows = 0;
   v1::Source expected_source = {};
@@ -186,8 +188,8 @@ struct SampleOptions {
   std::function<void(int64_t values)> on_progress = nullptr;
   // Sample only: called with the next paths as soon as they and all earlier paths are complete; may
   // be empty. So if the call ends early, the caller has its first n paths, and continues it by a
-  // call with the same seed and `first_path` + n. The summary has only the seed of the options. If
-  // it returns an error, the call cancels the stream and returns the error.
+  // call with the same seed and `first_path` + n. The summary has only the seed of the options, and
+  // no weights. If it returns an error, the call cancels the stream and returns the error.
   std::function<absl::Status(const Samples& paths)> on_paths = nullptr;
 };
 

@@ -9,6 +9,7 @@
 #include "client/cpp/connection.h"
 #include "client/cpp/groups.h"
 #include "client/cpp/known_values.h"
+#include "client/cpp/path_weights.h"
 #include "client/cpp/request_fields.h"
 
 namespace chorale::client {
@@ -22,6 +23,7 @@ v1::SampleRequest ToProto(const std::string& id, const DataFrame& rows,
   request.set_first_path(options.first_path);
   request.set_whole_paths(options.whole_paths);
   request.set_float32_values(options.precision == Precision::kFloat32);
+  if (HasTotals(options.known_totals)) *request.mutable_known_totals() = options.known_totals;
   return request;
 }
 
@@ -131,8 +133,10 @@ absl::StatusOr<v1::SampleSummary> Client::SampleStream(const std::string& id, co
   });
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(broken);
+  const int64_t groups = CountGroups(options.group_sizes);
   RETURN_IF_ERROR(CheckKnownLogDensities(summary.known_log_densities(), options.known,
-                                         options.path_count, CountGroups(options.group_sizes)));
+                                         options.path_count, groups));
+  RETURN_IF_ERROR(CheckPathWeights(summary, options.known_totals, options.path_count, groups));
   return summary;
 }
 

@@ -130,6 +130,14 @@ struct PredictRequest : RequestBase {
   bool want_mixtures = false;
 };
 
+// Known totals of groups. The total of a group is the sum of the values of its rows, including
+// those that are known. It lies between the two ends, and is known exactly if they are equal. -inf
+// and inf: no end.
+struct KnownTotals {
+  std::vector<double> lower;  // [G]
+  std::vector<double> upper;  // [G]
+};
+
 struct SampleRequest : RequestBase {
   int64_t paths = 0;       // B
   int64_t first_path = 0;  // the index of the first of the B paths among those of the seed
@@ -138,8 +146,9 @@ struct SampleRequest : RequestBase {
   Sampling sampling = Sampling::kIndependent;
   Snapping snapping = Snapping::kOn;
   bool want_log_densities = false;
-  bool whole_paths = false;     // blocks have all steps of their paths
-  bool float32_values = false;  // the caller converts the values to float32
+  bool whole_paths = false;                 // blocks have all steps of their paths
+  bool float32_values = false;              // the caller converts the values to float32
+  std::optional<KnownTotals> known_totals;  // none in a SummarizeRequest
   // The request is validated and not run: the observer receives no block, and a summary with an
   // estimate.
   bool validate_only = false;
@@ -267,6 +276,9 @@ struct SampleBlock {
 struct SampleSummary : ResultBase {
   uint64_t seed = 0;                 // the seed that was used
   std::optional<Estimate> estimate;  // of SampleRequest::validate_only
+  // With known totals: [B, G], of each path, and [G].
+  std::vector<double> total_log_weights;
+  std::vector<double> total_effective_sample_sizes;
 };
 
 // Over the paths: of each group, or of each row of the functional.

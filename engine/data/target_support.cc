@@ -175,7 +175,7 @@ double TargetSupport::Snap(double y) const {
     case Kind::kWholeLine:
       return y;
     case Kind::kLattice:
-      y = (first_ + std::nearbyint((y * scale_ - first_) / step_) * step_) / scale_ + 0.0;
+      y = LatticePoint(std::nearbyint(LatticeIndex(y)));
       break;
     case Kind::kSet: {
       const auto above = absl::c_lower_bound(set_, y);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,18 @@ class TargetSupport {
 
   double Snap(double y) const;
 
+  // The numbers from `low` to `high`, which Snap maps to values from `least` to `greatest`.
+  struct SnappedInterval {
+    double low = 0;
+    double high = 0;
+    double least = 0;  // possible values, or infinite
+    double greatest = 0;
+  };
+  // Returns the numbers that Snap maps to values of [lower, upper], of which each end may be
+  // infinite; nullopt if it maps none to them. A single number that is not snapped has the interval
+  // of itself. REQUIRES: lower <= upper.
+  std::optional<SnappedInterval> Preimage(double lower, double upper) const;
+
   // Returns true if the target can take this value: it is on the lattice or in the set, and within
   // the bounds. Values beside atoms are possible.
   bool Contains(double y) const;
@@ -82,6 +95,11 @@ class TargetSupport {
   // The number of lattice points from the smallest to the largest value.
   double PointsOf(absl::Span<const Run> runs) const;
   void FindBounds(absl::Span<const Run> runs, int64_t rows, double spread);
+  double LatticePoint(double index) const { return (first_ + index * step_) / scale_ + 0.0; }
+  double LatticeIndex(double y) const { return (y * scale_ - first_) / step_; }
+  std::optional<SnappedInterval> LatticePreimage(double lower, double upper) const;
+  std::optional<SnappedInterval> SetPreimage(double lower, double upper) const;
+  std::optional<SnappedInterval> AtomsPreimage(double lower, double upper) const;
   std::string Describe() const;
 
   Kind kind_ = Kind::kWholeLine;

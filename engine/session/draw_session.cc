@@ -72,12 +72,24 @@ void DrawSession::CollectTile(DrawSlot* slot, absl::Time now) {
     }
     if (done || !request_->whole_paths) {
       if (TakesMixtures()) TakeMixtures(*slot);
-      TakeBlock(NextBlock(slot));
+      SampleBlock block = NextBlock(slot);
+      if (done) EndPaths(*slot, &block);
+      TakeBlock(std::move(block));
     }
   }
   if (!done) return;
   NoteKnownLogDensities(*slot);
   StartNextTile(slot);
+}
+
+double DrawSession::ValueAt(const DrawSlot& slot, int64_t p, int64_t position) const {
+  if (position < slot.known) {
+    const auto [group, path] = PathOf(slot, p);
+    return groups_->KnownValue(group, path, position);
+  }
+  const FeatureTransform& transform = context().transform;
+  const double value = transform.ToUser(slot.work->values()[position * slot.tile.paths + p]);
+  return request_->snapping == Snapping::kOn ? transform.target_support().Snap(value) : value;
 }
 
 SampleBlock DrawSession::NextBlock(DrawSlot* slot) {
@@ -100,18 +112,13 @@ SampleBlock DrawSession::NextBlock(DrawSlot* slot) {
       request_->order == RowOrder::kRandomPerPath || !request_->group_sizes.empty();
   if (names_rows) block.query_rows.resize(count);
 
-  // By position, [P, paths].
-  const absl::Span<const float> values = slot->work->values();
-  const absl::Span<const double> log_densities = slot->work->log_densities();
-  const FeatureTransform& transform = context().transform;
-  const bool snaps = request_->snapping == Snapping::kOn;
-  const double log_scale = std::log(transform.y_std());
+  const absl::Span<const double> log_densities = slot->work->log_densities();  // [P, paths]
+  const double log_scale = std::log(context().transform.y_std());
   for (int64_t path = 0; path < paths; ++path) {
     for (int64_t i = 0; i < block.steps; ++i) {
       const int64_t position = slot->taken + i;
       const int64_t out = path * block.steps + i;
-      const double value = transform.ToUser(values[position * paths + path]);
-      block.values[out] = snaps ? transform.target_support().Snap(value) : value;
+      block.values[out] = ValueAt(*slot, path, position);
       if (request_->want_log_densities) {
         block.log_densities[out] = log_densities[position * paths + path] - log_scale;
       }

@@ -39,6 +39,9 @@ class DrawSession : public TiledSession<DrawSlot> {
   // Takes the mixtures of the next block of a tile: those of its positions from slot.taken to the
   // steps that are done.
   virtual void TakeMixtures(const DrawSlot& slot) {}
+  // Called with the last block of a tile before it is taken. May change the values of its last
+  // step, on which no other value depends.
+  virtual void EndPaths(const DrawSlot& slot, SampleBlock* block) {}
   // Called when all blocks, up to the limit of tiles, were taken.
   virtual void EndDraws() = 0;
   // The numbers of paths, ascending, at which the session draws no further ones before it raises
@@ -64,6 +67,10 @@ class DrawSession : public TiledSession<DrawSlot> {
     return slot.order.empty() ? static_cast<int32_t>(position)
                               : slot.order[p * slot.tile.positions + position];
   }
+  // The value at a position of a path, as blocks contain it, or as it is known.
+  double ValueAt(const DrawSlot& slot, int64_t p, int64_t position) const;
+  // Of the random numbers of the request.
+  uint64_t random_key() const { return random_key_; }
   int64_t taken_values() const { return taken_values_; }
   // Returns the log-densities of the known values; complete when all blocks were taken.
   std::vector<double> TakeKnownLogDensities() { return std::move(known_log_densities_); }

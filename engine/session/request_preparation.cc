@@ -57,6 +57,7 @@ constexpr float kLargestScaledTarget = 1e15f;
 absl::Status CheckModelRange(absl::string_view field, const std::vector<double>& values,
                              const FeatureTransform& transform) {
   for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isinf(values[i])) continue;  // no end of a known total
     const float scaled = transform.ToModel(values[i]);
     if (!(std::abs(scaled) <= kLargestScaledTarget)) {
       return InvalidField(absl::StrCat(field, "[", i, "]"),
@@ -75,6 +76,10 @@ absl::Status CheckModelRange(const SampleRequest& request, const FeatureTransfor
   if (request.float32_values && largest > double{std::numeric_limits<float>::max()}) {
     return InvalidField("float32_values",
                         "is not possible, because values of the target may exceed float32");
+  }
+  if (request.known_totals.has_value()) {
+    RETURN_IF_ERROR(CheckModelRange("known_totals.lower", request.known_totals->lower, transform));
+    RETURN_IF_ERROR(CheckModelRange("known_totals.upper", request.known_totals->upper, transform));
   }
   return CheckModelRange("known.values", request.known.values, transform);
 }

@@ -10,6 +10,7 @@
 #include "base/error_details.h"
 #include "base/status_macros.h"
 #include "engine/session/grouped_paths.h"
+#include "engine/session/known_totals_validation.h"
 #include "engine/session/query_groups.h"
 #include "engine/session/request_checks.h"
 #include "engine/session/tile_plan.h"
@@ -237,8 +238,14 @@ absl::Status ValidateRequest(const SampleRequest& request, const ModelConfig& co
   RETURN_IF_ERROR(InRange("first_path", request.first_path, 0, kMaxPath - request.paths));
   RETURN_IF_ERROR(ValidateKnownValues(request.known, request.paths, "paths"));
   const QueryGroups groups(request);
-  RETURN_IF_ERROR(
-      ValidateResponse({{"known.values", request.known.sets() * groups.count()}}, limits));
+  int64_t weights = 0;
+  if (request.known_totals.has_value()) {
+    RETURN_IF_ERROR(ValidateKnownTotals(*request.known_totals, groups.count()));
+    weights = (request.paths + 1) * groups.count();  // and effective sample sizes
+  }
+  RETURN_IF_ERROR(ValidateResponse(
+      {{"known.values", request.known.sets() * groups.count()}, {"known_totals", weights}},
+      limits));
   RETURN_IF_ERROR(ValidateJointPaths(request, config));
   return ValidateBufferBytes(
       {query_rows, GroupedPaths(&groups, request.paths).lengths(), WorkKind::kDecode}, config,

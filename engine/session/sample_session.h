@@ -4,16 +4,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/api/call.h"
 #include "engine/session/draw_session.h"
+#include "engine/session/total_weights.h"
 
 namespace chorale {
 
 // Passes the values of each tick, or whole paths, to the observer, and stops drawing while it has
 // not acknowledged too many of them. Values of paths that are not complete were not passed to it,
-// so it cannot acknowledge them and they do not count.
+// so it cannot acknowledge them and they do not count. The last value of a path whose total is
+// known is replaced before it is passed on (engine/session/known_total.h).
 //
 // Thread contract: see Session.
 class SampleSession : public DrawSession {
@@ -25,7 +28,11 @@ class SampleSession : public DrawSession {
   bool WaitsForReader() const override;
 
  protected:
+  void Start() override;
   void AppendTiles(std::vector<Slice>* slices) override;
+  // The mixtures of the last values are read when their paths end.
+  bool TakesMixtures() const override { return request_->known_totals.has_value(); }
+  void EndPaths(const DrawSlot& slot, SampleBlock* block) override;
   void TakeBlock(SampleBlock block) override;
   void EndDraws() override { Complete(); }
   void Deliver(absl::Status status, absl::Time now) override;
@@ -33,10 +40,12 @@ class SampleSession : public DrawSession {
  private:
   int64_t UnacknowledgedValues() const;
 
-  const uint64_t seed_;
-  const int64_t first_path_;
-  const bool whole_paths_;
+  LastValue LastValueOf(const DrawSlot& slot, int64_t p, const MixtureSpan& mixture,
+                        const KnownTotal& total) const;
+
+  const std::shared_ptr<const SampleRequest> request_;
   const std::shared_ptr<SampleObserver> observer_;
+  std::optional<TotalWeights> weights_;  // since Start; none without known totals
 };
 
 }  // namespace chorale

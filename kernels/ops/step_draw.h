@@ -20,6 +20,7 @@ enum class RandomStream : uint32_t {
   kKeep = 3,        // keys that a memory set keeps (engine/backend/host/choose_keys.h)
   kCellCentre = 4,  // centres of the cells of a memory set (spread_in_cells.h)
   kSobol = 5,       // scrambling of step t of Sobol paths
+  kTruncated = 6,   // values from an interval (truncated_mixture.h)
 };
 
 // The flag of path numbers whose paths use Sobol points (SobolDraw) instead of independent random

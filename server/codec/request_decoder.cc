@@ -173,6 +173,12 @@ absl::StatusOr<SampleRequest> DecodeSample(const v1::SampleRequest& message, con
   request.want_log_densities = message.include_log_densities();
   request.whole_paths = message.whole_paths();
   request.float32_values = message.float32_values();
+  if (message.has_known_totals()) {
+    const v1::KnownTotals& totals = message.known_totals();
+    request.known_totals.emplace();
+    request.known_totals->lower.assign(totals.lower().begin(), totals.lower().end());
+    request.known_totals->upper.assign(totals.upper().begin(), totals.upper().end());
+  }
   return request;
 }
 

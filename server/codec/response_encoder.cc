@@ -228,6 +228,8 @@ void EncodeLogDensity(const LogDensityResult& result, v1::LogDensityResponse* me
 
 void EncodeSummary(const SampleSummary& summary, v1::SampleSummary* message) {
   EncodePathBase(summary, message);
+  Copy(summary.total_log_weights, message->mutable_total_log_weights());
+  Copy(summary.total_effective_sample_sizes, message->mutable_total_effective_sample_sizes());
 }
 
 void EncodeSummarize(const SummarizeResult& result, v1::SummarizeResponse* message) {

@@ -161,6 +161,9 @@ MESSAGES = (
     ('SampleRequest', 'sample', [
         f'context: "contexts/a" {ROWS} path_count: 8 seed: 7 order: ORDER_RANDOM_PER_PATH '
         'include_log_densities: true beyond_buffer: BEYOND_BUFFER_WRAP']),
+    ('SampleRequest', 'sample_totals', [
+        f'context: "contexts/a" {ROWS} path_count: 8 group_sizes: 1 group_sizes: 2 known_totals '
+        '{ lower: 2.5 lower: -inf upper: 2.5 upper: 7 }']),
     ('LogDensityRequest', 'log_density', [
         f'context: "contexts/a" {ROWS} values: 1 values: 2 values: 3 random_order_count: 2 '
         'seed: 1']),

@@ -37,6 +37,7 @@ TABLES = (
     "statecrime",
     "wine",
 )
+IN_TIME = ("dietox", "elnino")  # whose rows follow each other in time
 WAYS = tuple(itertools.product(("values", "conditional"), ("independent", "sobol")))
 Floats = npt.NDArray[np.float64]
 
@@ -47,7 +48,12 @@ def frames(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     The rows of dietox and elnino follow each other in time, so they depend on each other strongly.
     """
     table = tables.load(name)
-    order = _order(name, len(table.y))
+    frame = frame_of(table, _order(name, len(table.y)))
+    return frame[:-ROWS], frame[-ROWS:].drop(columns="y")
+
+
+def frame_of(table: tables.Table, order: npt.NDArray[np.intp]) -> pd.DataFrame:
+    """These rows of a table: its features, with categories as texts, and the target "y"."""
     columns: dict[str, Any] = {}
     for j, is_categorical in enumerate(table.is_categorical):
         cells = table.x[order, j]
@@ -56,8 +62,7 @@ def frames(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
             if is_categorical
             else cells
         )
-    frame = pd.DataFrame(columns | {"y": table.y[order]})
-    return frame[:-ROWS], frame[-ROWS:].drop(columns="y")
+    return pd.DataFrame(columns | {"y": table.y[order]})
 
 
 def target_values(name: str) -> Floats:
@@ -69,7 +74,7 @@ def target_values(name: str) -> Floats:
 def _order(name: str, rows: int) -> npt.NDArray[np.intp]:
     """The context and query rows of the table, in their order."""
     order = np.arange(rows)
-    if name not in ("dietox", "elnino"):
+    if name not in IN_TIME:
         order = np.random.default_rng(3).permutation(order)
     return order[: CONTEXT_ROWS + ROWS]
 

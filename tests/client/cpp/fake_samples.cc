@@ -73,6 +73,18 @@ void DamageBlocks(StreamFault fault, std::vector<v1::SampleBlock>* blocks) {
   if (fault == StreamFault::kTargetOutside) blocks->back().set_rows(0, 1'000'000);
 }
 
+void AddTotalWeights(const v1::SampleRequest& request, v1::SampleSummary* summary) {
+  const int64_t groups = request.known_totals().lower_size();
+  for (int64_t path = 0; path < request.path_count(); ++path) {
+    for (int64_t group = 0; group < groups; ++group) {
+      summary->add_total_log_weights(FakeLogWeight(request.first_path() + path, group));
+    }
+  }
+  for (int64_t group = 0; group < groups; ++group) {
+    summary->add_total_effective_sample_sizes(0.5 * static_cast<double>(request.path_count()));
+  }
+}
+
 void ForgetDelivery(v1::SampleRequest* request) {
   request->clear_first_path();
   request->clear_whole_paths();

@@ -20,6 +20,14 @@ std::vector<v1::SampleBlock> FakeBlocks(const v1::SampleRequest& request,
 // Damages the blocks as the fault requires.
 void DamageBlocks(StreamFault fault, std::vector<v1::SampleBlock>* blocks);
 
+// The log-weight of a path over a group with a known total.
+inline double FakeLogWeight(int64_t path, int64_t group) {
+  return static_cast<double>(-2 * (path % 3) - group) / 2;
+}
+
+// Adds the weights of the paths of a request, if it has known totals. The values do not have them.
+void AddTotalWeights(const v1::SampleRequest& request, v1::SampleSummary* summary);
+
 // Clears the fields that are about the delivery of the values.
 void ForgetDelivery(v1::SampleRequest* request);
 

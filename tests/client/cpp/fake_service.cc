@@ -218,6 +218,7 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
   }
   v1::SampleRequest sent = Understood(*request);
   if (ignores_delivery_) ForgetDelivery(&sent);
+  if (ignores_totals_) sent.clear_known_totals();
   const auto groups = FakeGroups(sent.known(), sent.group_sizes(), RowCount(sent.rows()));
   std::vector<v1::SampleBlock> blocks = FakeBlocks(sent, groups, seed, blocks_in_order_);
   DamageBlocks(fault, &blocks);
@@ -243,6 +244,7 @@ grpc::Status FakeService::Sample(grpc::ServerContext* server_context,
   last.mutable_summary()->set_seed(seed);
   last.mutable_summary()->mutable_source()->set_context_digest(context.digest());
   AddKnownLogDensities(sent.known(), groups, last.mutable_summary()->mutable_known_log_densities());
+  AddTotalWeights(sent, last.mutable_summary());
   AddWarnings(request->rows(), last.mutable_summary()->mutable_warnings());
   if (fault != StreamFault::kNoSummary) writer->Write(last);
   return grpc::Status::OK;

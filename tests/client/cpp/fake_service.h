@@ -73,6 +73,7 @@ class FakeService final : public v1::Chorale::Service {
   void set_ignores_known_values(bool on) { ignores_known_values_ = on; }
   void set_ignores_groups(bool on) { ignores_groups_ = on; }
   void set_ignores_delivery(bool on) { ignores_delivery_ = on; }
+  void set_ignores_totals(bool on) { ignores_totals_ = on; }
   // Changes the next responses of Summarize before they are sent; may be empty.
   void set_summary_fault(std::function<void(v1::SummarizeResponse*)> fault);
   // Sets how long every call takes, unless the client cancels it.
@@ -153,6 +154,7 @@ class FakeService final : public v1::Chorale::Service {
   std::atomic<bool> ignores_known_values_{false};
   std::atomic<bool> ignores_groups_{false};
   std::atomic<bool> ignores_delivery_{false};
+  std::atomic<bool> ignores_totals_{false};
   std::atomic<int> call_count_{0};
   std::atomic<int> cancelled_count_{0};
   mutable Mutex mutex_;

@@ -12,7 +12,7 @@ from chorale_client._columns import CategoricalColumn, StringColumn
 from chorale_client._groups import Groups
 from chorale_client._known_values import KnownValues
 from chorale_client._models_and_contexts import Source
-from chorale_client._sampling import sample_request
+from chorale_client._sample_requests import sample_request
 from chorale_client._tables import read_table
 
 
@@ -73,6 +73,7 @@ def request(**more: Any) -> Any:
         read_table({"x": [1.0]}),
         KnownValues.none(1),
         Groups.none(1),
+        None,
         options,
         Source("d", "m"),
     )

@@ -88,6 +88,10 @@ TEST(RequestDecoderTest, SampleKeepsEverything) {
   message.set_first_path(50);
   message.set_whole_paths(true);
   message.set_float32_values(true);
+  for (const double lower : {-std::numeric_limits<double>::infinity(), 2.5}) {
+    message.mutable_known_totals()->add_lower(lower);
+  }
+  for (const double upper : {1.5, 2.5}) message.mutable_known_totals()->add_upper(upper);
   AddKnown(&message);
   const absl::StatusOr<SampleRequest> request = DecodeSample(message, Limits());
   ASSERT_TRUE(request.ok()) << request.status();
@@ -101,6 +105,9 @@ TEST(RequestDecoderTest, SampleKeepsEverything) {
   EXPECT_EQ(request->first_path, 50);
   EXPECT_TRUE(request->whole_paths);
   EXPECT_TRUE(request->float32_values);
+  EXPECT_THAT(request->known_totals->lower,
+              ElementsAre(-std::numeric_limits<double>::infinity(), 2.5));
+  EXPECT_THAT(request->known_totals->upper, ElementsAre(1.5, 2.5));
   ExpectKnown(request->known);
 }
 
@@ -124,6 +131,16 @@ TEST(RequestDecoderTest, SampleDefaults) {
   EXPECT_EQ(request->first_path, 0);
   EXPECT_FALSE(request->whole_paths);
   EXPECT_FALSE(request->float32_values);
+  EXPECT_FALSE(request->known_totals.has_value());
+}
+
+// The engine refuses them: it knows the number of groups.
+TEST(RequestDecoderTest, TotalsWithoutEndsAreNotLost) {
+  v1::SampleRequest message = ValidSample();
+  message.mutable_known_totals();
+  const absl::StatusOr<SampleRequest> request = DecodeSample(message, Limits());
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_TRUE(request->known_totals.has_value());
 }
 
 TEST(RequestDecoderTest, LogDensityKeepsEverything) {

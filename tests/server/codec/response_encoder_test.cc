@@ -259,6 +259,21 @@ TEST(ResponseEncoderTest, SummaryHasTheDensitiesOfKnownValues) {
   EXPECT_THAT(with.known_log_densities(), ElementsAre(-1, -2));
 }
 
+TEST(ResponseEncoderTest, SummaryHasTheWeightsOfKnownTotals) {
+  SampleSummary summary;
+  v1::SampleSummary without;
+  EncodeSummary(summary, &without);
+  EXPECT_THAT(without.total_log_weights(), IsEmpty());
+  EXPECT_THAT(without.total_effective_sample_sizes(), IsEmpty());
+  constexpr double kLogZero = -std::numeric_limits<double>::infinity();
+  summary.total_log_weights = {-1, kLogZero};
+  summary.total_effective_sample_sizes = {1};
+  v1::SampleSummary with;
+  EncodeSummary(summary, &with);
+  EXPECT_THAT(with.total_log_weights(), ElementsAre(-1, kLogZero));
+  EXPECT_THAT(with.total_effective_sample_sizes(), ElementsAre(1));
+}
+
 std::vector<ModelInfo> ThreeModels() {
   std::vector<ModelInfo> models(3);
   models[0].name = "c";

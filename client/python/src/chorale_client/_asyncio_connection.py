@@ -75,6 +75,7 @@ class AsyncioConnection(Connection):
                 return
             except grpc.aio.AioRpcError as error:
                 failure = self._failure(error, attempts, call.sent_known())
+                call.locate_totals(failure)
                 count_rows_by(failure, call.groups.order.tolist())
             except asyncio.CancelledError:
                 self._check_not_cancelled_by_close()

@@ -14,7 +14,7 @@ from chorale_client._blocking_sampling import BlockingSampling
 from chorale_client._data_warnings import tell
 from chorale_client._docstrings import like
 from chorale_client._models_and_contexts import Description, Estimate
-from chorale_client._options import Order, SampleOptions, Sampling
+from chorale_client._options import Order, SampleOptions, Sampling, Total
 from chorale_client._progress import Option
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall
@@ -33,6 +33,7 @@ class AsyncioSampling(Description[ClientT]):
         *,
         given: npt.ArrayLike | None = None,
         groupby: npt.ArrayLike | None = None,
+        total: Total = None,
         paths: int = 1000,
         seed: int | None = None,
         first_path: int = 0,
@@ -48,7 +49,17 @@ class AsyncioSampling(Description[ClientT]):
     ) -> Samples:
         """Draws joint samples; see `chorale_client.Context.sample`."""
         options = SampleOptions(
-            paths, seed, order, log_densities, wrap, snap, local_rows, first_path, dtype, sampling
+            paths,
+            seed,
+            order,
+            log_densities,
+            wrap,
+            snap,
+            local_rows,
+            first_path,
+            dtype,
+            sampling,
+            total,
         )
         call = SampleCall.about(self, rows, given, groupby, options)
         messages = self._client._messages(call, timeout)

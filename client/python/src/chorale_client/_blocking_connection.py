@@ -102,6 +102,7 @@ class BlockingConnection(Connection):
                 return
             except grpc.RpcError as error:
                 failure = self._failure(error, attempts, call.sent_known())
+                call.locate_totals(failure)
                 count_rows_by(failure, call.groups.order.tolist())
             finally:
                 if stream is not None:

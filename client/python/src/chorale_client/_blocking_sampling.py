@@ -12,7 +12,7 @@ import numpy.typing as npt
 from chorale_client._blocking_connection import BlockingConnection
 from chorale_client._data_warnings import tell
 from chorale_client._models_and_contexts import Description, Estimate
-from chorale_client._options import Order, SampleOptions, Sampling
+from chorale_client._options import Order, SampleOptions, Sampling, Total
 from chorale_client._progress import Option
 from chorale_client._samples import Samples
 from chorale_client._sampling import Assembly, Block, SampleCall
@@ -31,6 +31,7 @@ class BlockingSampling(Description[ClientT]):
         *,
         given: npt.ArrayLike | None = None,
         groupby: npt.ArrayLike | None = None,
+        total: Total = None,
         paths: int = 1000,
         seed: int | None = None,
         first_path: int = 0,
@@ -51,6 +52,7 @@ class BlockingSampling(Description[ClientT]):
         If the call ends early, the exception has the paths that are complete, as `samples`: after
         Ctrl-C (`KeyboardInterrupt`; in an interactive session `sys.last_value.samples`), if a task
         is cancelled, and with `DeadlineError`, `UnavailableError` and other errors of this package.
+        Not with `total`, because the weights of the paths come at the end.
 
         Args:
             rows: A table with the context's feature columns, in any order. Other columns are not
@@ -62,6 +64,11 @@ class BlockingSampling(Description[ClientT]):
             groupby: The groups of the rows, as for `predict`. Each group has a joint distribution
                 of its own: its values are conditional on values of the same group, and independent
                 of other groups.
+            total: The known sum of the values of all rows, known values included: a number, or a
+                pair of a lower and an upper end, of which None is no end. With `groupby`, that of
+                each group, or a mapping of labels, such as a Series, to the totals of groups. The
+                paths get weights (`Samples.log_weights`), with which they have the distribution
+                given the total: `Samples.resample` returns paths without weights.
             paths: The number of joint samples, of each group.
             seed: The same seed returns the same samples. None: a random seed, which is
                 `Samples.seed` of the result. Two calls with the same seed for different rows of a
@@ -101,7 +108,8 @@ class BlockingSampling(Description[ClientT]):
             SourceChangedError: The context's content has changed. Call `refresh`.
             ExhaustedError: The server was too busy for every attempt, or the request needs more
                 memory than it has.
-            UnimplementedError: The server is too old for known values, groups or `first_path`.
+            UnimplementedError: The server is too old for known values, groups, totals or
+                `first_path`.
             DeadlineError: The call took longer than `timeout`; `samples` has the complete paths.
             UnavailableError: The connection was lost; `samples` has the complete paths.
 
@@ -110,9 +118,21 @@ class BlockingSampling(Description[ClientT]):
             >>> (samples.sum() > 105_000).mean()  # the probability that the sum exceeds 105,000
             >>> samples = context.sample(rows, groupby="store")
             >>> samples.sum(rows["store"] == "Kiel")  # [paths]: draws of the sum of a group
+            >>> samples = context.sample(rows, total=(100_000, 110_000), paths=4000)
+            >>> samples.resample(1000).interval(0.9)  # given that the sum is in this interval
         """
         options = SampleOptions(
-            paths, seed, order, log_densities, wrap, snap, local_rows, first_path, dtype, sampling
+            paths,
+            seed,
+            order,
+            log_densities,
+            wrap,
+            snap,
+            local_rows,
+            first_path,
+            dtype,
+            sampling,
+            total,
         )
         call = SampleCall.about(self, rows, given, groupby, options)
         messages = self._client._messages(call, timeout)

@@ -34,6 +34,9 @@ def concat_samples(parts: Iterable[Any]) -> Any:
     densities = [part.log_densities for part in ordered if part.log_densities is not None]
     if 0 < len(densities) < len(ordered):
         raise _invalid("some have no log-densities")
+    weights = [part.log_weights for part in ordered if part.log_weights is not None]
+    if 0 < len(weights) < len(ordered):
+        raise _invalid("some have no weights")
     return dataclasses.replace(
         first,
         values=np.concatenate([part.values for part in ordered]),
@@ -45,6 +48,7 @@ def concat_samples(parts: Iterable[Any]) -> Any:
         timings=ordered[-1].timings,
         warnings=tuple({str(one): one for part in ordered for one in part.warnings}.values()),
         known_log_density=_known_log_density(ordered),
+        log_weights=np.concatenate(weights) if weights else None,
     )
 
 

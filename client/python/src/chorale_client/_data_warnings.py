@@ -38,8 +38,8 @@ class DataWarning(UserWarning):
             "BEYOND_TRAINING"; about strings: "READ_AS_DATES", "NUMBERS_AS_TEXT", "DATES_AS_TEXT",
             "DATES_AS_NUMBERS", "MIXED_TYPES", "ALL_DISTINCT", "LEADING_ZEROS", "LARGE_INTEGERS".
             From this package: "DATES_AS_NUMBERS" about numbers, "OTHER_MEANING", "UNUSED_INDEX",
-            "NO_KNOWN_VALUES" about `given`, "NOT_IMPUTED" about `impute`. "SEVERAL" if the parts
-            have several reasons.
+            "NO_KNOWN_VALUES" about `given`, "FEW_EFFECTIVE_PATHS" about `total`, "NOT_IMPUTED"
+            about `impute`. "SEVERAL" if the parts have several reasons.
         column: The name of the column; empty if the server truncated its list of warnings, or if
             the parts are about several columns.
         cell_count: The number of affected cells, over all parts.

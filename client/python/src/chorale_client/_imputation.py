@@ -22,8 +22,9 @@ from chorale_client._models_and_contexts import Source
 from chorale_client._options import SampleOptions
 from chorale_client._progress import Option, Progress
 from chorale_client._requests import RegisterOptions, random_seed, seed_number, whole_number
+from chorale_client._sample_requests import sample_request
 from chorale_client._samples import Samples
-from chorale_client._sampling import Assembly, SampleCall, sample_request
+from chorale_client._sampling import Assembly, SampleCall
 from chorale_client._tables import Data, Table, Types, did_you_mean, read_table, replace_columns
 from chorale_client._text_normalisation import Names
 
@@ -240,8 +241,8 @@ def _draw(
             paths // copies, int(own_seed) if first else seed, "given", False, False, True, None
         )
         source = Source(context_digest=context.digest)
-        request = sample_request(context_id, query, known, groups, draw, source)
-        call = SampleCall(context_id, name, query, known, groups, request)
+        request = sample_request(context_id, query, known, groups, None, draw, source)
+        call = SampleCall(context_id, name, query, known, groups, None, request)
         assembly = Assembly(call, lambda _: None)
         for message in (yield call):
             if message.summary is not None:  # the warnings of all calls are issued together

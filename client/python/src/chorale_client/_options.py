@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,8 @@ import numpy.typing as npt
 Order = Literal["given", "random"]
 Sampling = Literal["independent", "sobol"]
 Estimator = Literal["conditional", "values"]
+# A number, a pair of ends, or a mapping or Series of labels to such totals; None: none.
+Total = Any
 
 
 class SampleOptions(NamedTuple):
@@ -25,6 +27,7 @@ class SampleOptions(NamedTuple):
     first_path: int = 0
     dtype: npt.DTypeLike = np.float64
     sampling: Sampling = "independent"
+    total: Any = None
 
 
 class PredictOptions(NamedTuple):

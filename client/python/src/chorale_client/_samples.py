@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from chorale_client import _plots
-from chorale_client._columns import Floats
+from chorale_client import _exports, _plots
+from chorale_client._columns import Floats, Integers
 from chorale_client._concatenation import concat_samples
 from chorale_client._data_warnings import DataWarning
 from chorale_client._errors import InvalidArgumentError
@@ -20,13 +20,14 @@ from chorale_client._known_values import KnownLogDensity
 from chorale_client._labels import Labelled, Labels
 from chorale_client._models_and_contexts import Source, Timings
 from chorale_client._row_values import values_for_rows
+from chorale_client._weighted_paths import WeightedPaths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
-class Samples(Labelled):
+class Samples(WeightedPaths, Labelled):
     """Joint sample paths.
 
     On each path, the value of each row was drawn conditional on the values already drawn. A
@@ -52,6 +53,10 @@ class Samples(Labelled):
         groups: [groups]: the labels of the groups; None without groups. The values of different
             groups are independent.
         first_path: The index of the first path among those of the seed.
+        log_weights: [paths], or [paths, groups] with groups: the natural logarithms of the weights
+            of the paths; -inf for the weight 0. None unless a total is known. Statistics of paths
+            with weights are those of `resample()`; without it, they raise InvalidArgumentError.
+        group_of_row: [rows]: the position of the group of each row; None unless a total is known.
 
     Examples:
         >>> samples.quantile([0.05, 0.95])  # [rows, 2]
@@ -69,6 +74,8 @@ class Samples(Labelled):
     known_log_density: KnownLogDensity = None
     groups: GroupLabels = None
     first_path: int = 0
+    log_weights: Floats | None = None
+    group_of_row: Integers | None = None
 
     @classmethod
     def concat(cls, parts: Iterable[Samples]) -> Samples:
@@ -102,15 +109,15 @@ class Samples(Labelled):
         return int(self.values.shape[1])
 
     def __iter__(self) -> Iterator[Floats]:
-        return iter(self.values.T)
+        return iter(self._draws.T)
 
     def __getitem__(self, label: Any) -> Floats:
-        return self.values[:, self.labels.position(label)]
+        return self._draws[:, self.labels.position(label)]
 
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
-        values = self.values if dtype is None else self.values.astype(dtype, copy=False)
+        values = self._draws if dtype is None else self._draws.astype(dtype, copy=False)
         return values.copy() if copy else values
 
     def __repr__(self) -> str:
@@ -133,7 +140,11 @@ class Samples(Labelled):
         at = self.labels.positions(rows)
         densities = None if self.log_densities is None else self.log_densities[:, at]
         return dataclasses.replace(
-            self, values=self.values[:, at], labels=self.labels.take(at), log_densities=densities
+            self,
+            values=self.values[:, at],
+            labels=self.labels.take(at),
+            log_densities=densities,
+            group_of_row=None if self.group_of_row is None else self.group_of_row[at],
         )
 
     # ---- Statistics of each row ------------------------------------------------------------
@@ -149,7 +160,7 @@ class Samples(Labelled):
             target's unit.
         """
         wanted = np.asarray(q, dtype=np.float64)
-        quantiles = np.asarray(np.quantile(self.values, wanted, axis=0))
+        quantiles = np.asarray(np.quantile(self._draws, wanted, axis=0))
         return np.moveaxis(quantiles, 0, -1) if wanted.ndim else quantiles
 
     def interval(self, level: float = 0.9) -> Floats:
@@ -167,22 +178,22 @@ class Samples(Labelled):
 
     def mean(self) -> Floats:
         """Returns the mean of each row [rows], in the target's unit."""
-        return np.asarray(self.values.mean(axis=0, dtype=np.float64))
+        return np.asarray(self._draws.mean(axis=0, dtype=np.float64))
 
     def std(self) -> Floats:
         """Returns the standard deviation of each row [rows]; the denominator is paths - 1."""
-        return np.asarray(self.values.std(axis=0, ddof=1, dtype=np.float64))
+        return np.asarray(self._draws.std(axis=0, ddof=1, dtype=np.float64))
 
     # ---- Statistics over several rows ------------------------------------------------------
 
     def cov(self) -> Floats:
         """Returns the covariances [rows, rows]; the denominator is paths - 1."""
-        return np.atleast_2d(np.cov(self.values, rowvar=False))
+        return np.atleast_2d(np.cov(self._draws, rowvar=False))
 
     def corr(self) -> Floats:
         """Returns the correlations [rows, rows]; NaN for rows that do not vary."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.atleast_2d(np.corrcoef(self.values, rowvar=False))
+            return np.atleast_2d(np.corrcoef(self._draws, rowvar=False))
 
     def sum(self, rows: Any = None) -> Floats:
         """Returns draws of the sum over rows.
@@ -193,27 +204,27 @@ class Samples(Labelled):
         Returns:
             Draws of the sum [paths], in the target's unit.
         """
-        some = self.values[:, self.labels.positions(rows)]
+        some = self._draws[:, self.labels.positions(rows)]
         return np.asarray(some.sum(axis=1, dtype=np.float64))
 
     def max(self, rows: Any = None) -> Floats:
         """Returns draws of the largest value of the rows [paths]; `rows` as for `sum`."""
-        return np.asarray(self.values[:, self._some(rows)].max(axis=1))
+        return np.asarray(self._draws[:, self._some(rows)].max(axis=1))
 
     def min(self, rows: Any = None) -> Floats:
         """Returns draws of the smallest value of the rows [paths]; `rows` as for `sum`."""
-        return np.asarray(self.values[:, self._some(rows)].min(axis=1))
+        return np.asarray(self._draws[:, self._some(rows)].min(axis=1))
 
     def ranks(self) -> npt.NDArray[np.int64]:
         """Returns the rank of each row on each path [paths, rows]; 1 is the largest value."""
-        order = np.argsort(-self.values, axis=1, kind="stable")
+        order = np.argsort(-self._draws, axis=1, kind="stable")
         places = np.empty(order.shape, dtype=np.int64)
         np.put_along_axis(places, order, np.arange(1, len(self) + 1)[None, :], axis=1)
         return places
 
     def argmax_probabilities(self) -> Floats:
         """Returns the probability that each row has the largest value [rows]; the sum is 1."""
-        best = np.bincount(self.values.argmax(axis=1), minlength=len(self))
+        best = np.bincount(self._draws.argmax(axis=1), minlength=len(self))
         return np.asarray(best / self.paths)
 
     def independent(self, seed: int = 0) -> Samples:
@@ -229,7 +240,7 @@ class Samples(Labelled):
         rng = np.random.default_rng(seed)
         return dataclasses.replace(
             self,
-            values=rng.permuted(self.values, axis=0),
+            values=rng.permuted(self._draws, axis=0),
             log_densities=None,
             known_log_density=None,
         )
@@ -266,41 +277,15 @@ class Samples(Labelled):
         names = self.labels.names()
         if len(set(names)) < len(names):  # equal labels are made distinct by their positions
             names = [f"{name}[{i}]" for i, name in enumerate(names)]
-        return {name: self.values[:, i] for i, name in enumerate(names)}
+        return {name: self._draws[:, i] for i, name in enumerate(names)}
 
     def to_xarray(self) -> Any:
         """Returns an `xarray.DataArray` with the dimensions "path" and "row"."""
-        try:
-            import xarray
-        except ImportError:
-            raise ImportError(
-                "to_xarray() requires xarray: pip install 'chorale-client[xarray]'"
-            ) from None
-        return xarray.DataArray(
-            self.values,
-            dims=("path", "row"),
-            coords={"path": self.first_path + np.arange(self.paths), "row": np.asarray(self.index)},
-            name=self.target,
-            attrs={
-                "seed": str(self.seed),
-                "context_digest": self.source.context_digest,
-                "model_digest": self.source.model_digest,
-            },
-        )
+        return _exports.to_xarray(self, self._draws)
 
     def to_arviz(self) -> Any:
         """Returns an `arviz.InferenceData` with the paths as a chain of `posterior_predictive`."""
-        try:
-            import arviz
-        except ImportError:
-            raise ImportError(
-                "to_arviz() requires arviz: pip install 'chorale-client[arviz]'"
-            ) from None
-        return arviz.from_dict(
-            posterior_predictive={self.target: self.values[None, :, :]},
-            dims={self.target: ["row"]},
-            coords={"row": np.asarray(self.index)},
-        )
+        return _exports.to_arviz(self, self._draws)
 
     # ---- Plots -----------------------------------------------------------------------------
 
@@ -316,7 +301,7 @@ class Samples(Labelled):
             The axes.
         """
         names = self.labels.names()
-        return _plots.plot_fan(self.values, names, self.target, paths=paths, sort=sort, ax=ax)
+        return _plots.plot_fan(self._draws, names, self.target, paths=paths, sort=sort, ax=ax)
 
     def plot_marginals(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
         """Draws the density of each row's draws, stacked vertically.
@@ -331,7 +316,7 @@ class Samples(Labelled):
         shown = self.select(slice(_plots.MOST_MARGINALS) if rows is None else rows)
         left_out = len(self) - len(shown) if rows is None else 0
         return _plots.plot_marginals(
-            shown.values, shown.labels.names(), self.target, left_out=left_out, ax=ax
+            shown._draws, shown.labels.names(), self.target, left_out=left_out, ax=ax
         )
 
     def plot_pairs(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
@@ -345,7 +330,7 @@ class Samples(Labelled):
             The axes.
         """
         shown = self.select(slice(_plots.MOST_PAIRS) if rows is None else rows)
-        return _plots.plot_pairs(shown.values, shown.labels.names(), shown.corr(), ax=ax)
+        return _plots.plot_pairs(shown._draws, shown.labels.names(), shown.corr(), ax=ax)
 
     def plot_sum(self, rows: Any = None, *, ax: Axes | None = None) -> Axes:
         """Draws the density of the sum over rows, joint and as if the rows were independent.
@@ -371,7 +356,7 @@ class Samples(Labelled):
         Returns:
             The axes.
         """
-        return _plots.plot_calibration(self.values, self.pit(actual), ax=ax)
+        return _plots.plot_calibration(self._draws, self.pit(actual), ax=ax)
 
     def pit(self, actual: npt.ArrayLike) -> Floats:
         """Returns the probability integral transform (PIT) of observed values.
@@ -390,5 +375,5 @@ class Samples(Labelled):
                 f"actual: the shape is {known.shape}, must be ({len(self)},): a value for each row",
                 fields=["actual"],
             )
-        below = (self.values < known).mean(axis=0) + 0.5 * (self.values == known).mean(axis=0)
+        below = (self._draws < known).mean(axis=0) + 0.5 * (self._draws == known).mean(axis=0)
         return np.where(np.isnan(known), np.nan, below)

@@ -10,31 +10,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chorale_client._choices import check_choice
 from chorale_client._columns import Floats
 from chorale_client._data_warnings import read_warnings, tell
 from chorale_client._early_end import keeping
-from chorale_client._errors import DataLossError, InvalidArgumentError, UnimplementedError
+from chorale_client._errors import ChoraleError, DataLossError, UnimplementedError
 from chorale_client._groups import Groups
 from chorale_client._groups import ignored as groups_ignored
 from chorale_client._inputs import known_values, query_groups, query_rows
+from chorale_client._known_totals import KnownTotals
 from chorale_client._known_values import KnownValues, ignored
 from chorale_client._models_and_contexts import Description, Estimate, Source, Timings
 from chorale_client._options import SampleOptions
 from chorale_client._progress import Option, Progress
-from chorale_client._requests import (
-    beyond_buffer,
-    check_rows,
-    check_size,
-    cut_texts,
-    encode_table,
-    local_row_count,
-    random_seed,
-    sample_dtype,
-    seed_number,
-    snapping,
-    whole_number,
-)
+from chorale_client._sample_requests import sample_request
 from chorale_client._samples import Samples
 from chorale_client._tables import Data, Table
 from chorale_client._v1 import chorale_pb2 as pb
@@ -63,66 +51,6 @@ class Block:
     rows: npt.NDArray[np.int32] | None
     log_densities: Floats | None
     paths: npt.NDArray[np.int32] | None = None
-
-
-def path_fields(
-    context: str,
-    rows: Table,
-    known: KnownValues,
-    groups: Groups,
-    options: SampleOptions,
-    source: Source,
-) -> dict[str, Any]:
-    """Returns the fields that requests for joint paths over all rows of each group have."""
-    check_rows(rows)
-    check_choice("order", options.order, ("given", "random"))
-    check_choice("sampling", options.sampling, ("independent", "sobol"))
-    path_count = whole_number("paths", options.paths, 1)
-    known.check_count("paths", path_count)
-    return {
-        "context": f"contexts/{context}",
-        "rows": encode_table(groups.arranged(cut_texts(rows))),
-        "path_count": path_count,
-        "seed": seed_number(options.seed),
-        "order": pb.SampleRequest.ORDER_GIVEN
-        if options.order == "given"
-        else pb.SampleRequest.ORDER_RANDOM_PER_PATH,
-        "sampling": pb.SampleRequest.SAMPLING_SOBOL
-        if options.sampling == "sobol"
-        else pb.SampleRequest.SAMPLING_UNSPECIFIED,
-        "beyond_buffer": beyond_buffer(options.wrap),
-        "snapping": snapping(options.snap),
-        "local_row_count": local_row_count(options.local_rows, groups),
-        "expected_source": source.message(),
-        "known": known.grouped(groups).message(),
-        "group_sizes": groups.message(),
-    }
-
-
-def sample_request(
-    context: str,
-    rows: Table,
-    known: KnownValues,
-    groups: Groups,
-    options: SampleOptions,
-    source: Source,
-) -> pb.SampleRequest:
-    """Returns a request for joint paths over all rows of each group."""
-    first_path = whole_number("first_path", options.first_path, 0)
-    if first_path and options.seed is None:
-        raise InvalidArgumentError(
-            f"seed: is required, because first_path is {first_path}", fields=["seed"]
-        )
-    request = pb.SampleRequest(
-        **path_fields(context, rows, known, groups, options, source),
-        include_log_densities=options.log_densities,
-        first_path=first_path,
-        float32_values=sample_dtype(options.dtype) == np.float32,
-    )
-    if options.seed is None:  # chosen here, so that a call that ends early can be continued
-        request.seed = random_seed()
-    check_size(request.ByteSize())
-    return request
 
 
 def _check_first_path(block: RawBlock, first_path: int, groups: Groups) -> None:
@@ -172,6 +100,7 @@ class SampleCall:
         rows: The query rows.
         known: The known values of query rows.
         groups: The groups of the query rows.
+        totals: The known totals of the groups; None: there are none.
         request: The message.
     """
 
@@ -180,6 +109,7 @@ class SampleCall:
     rows: Table
     known: KnownValues
     groups: Groups
+    totals: KnownTotals | None
     request: pb.SampleRequest
 
     @classmethod
@@ -197,9 +127,11 @@ class SampleCall:
         table = query_rows(context, rows)
         known = known_values(context, rows, table, given)
         groups = query_groups(context, rows, table, groupby)
-        request = sample_request(context.name, table, known, groups, options, context.source)
+        totals = KnownTotals.of(options.total, groups)
+        source = context.source
+        request = sample_request(context.name, table, known, groups, totals, options, source)
         request.validate_only = validate_only
-        return cls(context.name, context.target, table, known, groups, request)
+        return cls(context.name, context.target, table, known, groups, totals, request)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -209,6 +141,11 @@ class SampleCall:
     def sent_known(self) -> KnownValues:
         """Returns the known values in the order of the request, with the rows of the table."""
         return self.known.grouped(self.groups).renumbered(self.groups.order)
+
+    def locate_totals(self, error: ChoraleError) -> None:
+        """Changes an error about known totals to an error about the argument."""
+        if self.totals is not None:
+            self.totals.locate(error)
 
     def progress(self, option: Option) -> Progress:
         """Shows the progress of the call."""
@@ -323,8 +260,11 @@ class Assembly:
         return keeping("samples", self._complete)
 
     def _complete(self) -> Samples | None:
-        """Returns the first paths of which all values have arrived; None if there are none."""
-        if self._values is None:
+        """Returns the first paths of which all values have arrived.
+
+        None if there are none, or if totals are known, whose weights come at the end.
+        """
+        if self._values is None or self._call.totals is not None:
             return None
         missing = np.isnan(self._values).any(axis=1)  # values are finite
         count = int(missing.argmax()) if missing.any() else self._paths
@@ -355,6 +295,11 @@ class Assembly:
             raise _loss(f"{self._count} of {self._total} values arrived")
         if np.isnan(self._values).any():
             raise _loss(f"{self._total} values arrived, but some arrived twice")
+        totals, log_weights = self._call.totals, None
+        warnings = (*self._call.rows.warnings, *read_warnings(self._summary.warnings))
+        if totals is not None:
+            log_weights = totals.log_weights(self._summary, self._paths)
+            warnings += totals.warnings(log_weights)
         samples = Samples(
             values=self._values,
             labels=self._call.rows.labels,
@@ -363,10 +308,12 @@ class Assembly:
             source=Source.of(self._summary.source),
             timings=Timings.of(self._summary.timings),
             log_densities=self._densities,
-            warnings=(*self._call.rows.warnings, *read_warnings(self._summary.warnings)),
+            warnings=warnings,
             known_log_density=self._known.log_density([known_log_densities], self._groups),
             groups=self._groups.labels,
             first_path=self._first,
+            log_weights=log_weights,
+            group_of_row=None if totals is None else totals.group_of_row(),
         )
         tell(samples.warnings)
         return samples

@@ -28,8 +28,8 @@ from chorale_client._models_and_contexts import Description, Source, Timings
 from chorale_client._number_arguments import target_error
 from chorale_client._options import Estimator, SampleOptions
 from chorale_client._requests import check_size, probabilities, whole_number
+from chorale_client._sample_requests import path_fields
 from chorale_client._samples import Samples
-from chorale_client._sampling import path_fields
 from chorale_client._summaries import FunctionalSummary, Summary
 from chorale_client._tables import Data, Table
 from chorale_client._v1 import chorale_pb2 as pb
