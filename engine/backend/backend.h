@@ -17,6 +17,7 @@
 #define CHORALE_ENGINE_BACKEND_BACKEND_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -165,12 +166,15 @@ struct TileSpec {
   // Position t of path p is query row order[p * P + t]; a path may leave query rows out. Empty:
   // every path has the query rows in their order in `query_rows`.
   std::vector<int32_t> order;  // [paths, P] or empty
-  bool keep_mixtures = false;  // keep the mixture of every position
+  // The mixtures of the positions from this one on are kept. A density keeps all of them, or none.
+  static constexpr int64_t kNoMixtures = std::numeric_limits<int64_t>::max();
+  int64_t first_mixture = kNoMixtures;
 
   // P: the positions of each path.
   int64_t positions() const {
     return order.empty() ? query_rows->rows() : static_cast<int64_t>(order.size()) / paths;
   }
+  bool keeps_mixtures() const { return first_mixture < positions(); }
 };
 
 // Autoregressive decode of one tile, one step per position. A step processes the newest buffer
@@ -182,7 +186,7 @@ class DecodeWork : public Work {
   virtual int64_t steps_done() const = 0;
   virtual absl::Span<const float> values() const = 0;          // [P, paths], model's target units
   virtual absl::Span<const double> log_densities() const = 0;  // [P, paths], of those values
-  // REQUIRES: position < steps_done(), TileSpec::keep_mixtures.
+  // REQUIRES: TileSpec::first_mixture <= position < steps_done().
   virtual MixtureSpan mixture(int64_t path, int64_t position) const = 0;
 };
 
@@ -209,7 +213,7 @@ class DensityWork : public Work {
   WorkKind kind() const final { return WorkKind::kDensity; }
   // REQUIRES for both methods: done().
   virtual absl::Span<const double> log_densities() const = 0;  // [P, paths]
-  // REQUIRES: TileSpec::keep_mixtures.
+  // REQUIRES: TileSpec::keeps_mixtures().
   virtual MixtureSpan mixture(int64_t path, int64_t position) const = 0;
 };
 

@@ -43,8 +43,9 @@ void DensitySession::StartTile(TileSlot<DensityWork>* slot, PoolRange buffer) {
           ? paths_->RandomOrders(random_key_, first_path, paths, orders_per_vector())
           : paths_->GivenOrder(first_path, paths);
   std::vector<float> values = ModelValues(slot->tile, order);
+  const bool want_mixtures = request_->want_mixtures || request_->want_cdfs;
   TileSpec tile{resident(), rows(), paths, std::move(order),
-                request_->want_mixtures || request_->want_cdfs};
+                want_mixtures ? 0 : TileSpec::kNoMixtures};
   slot->work = environment().backend->NewDensity({std::move(tile), buffer, std::move(values)});
 }
 

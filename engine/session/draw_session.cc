@@ -33,7 +33,7 @@ void DrawSession::StartTile(DrawSlot* slot, PoolRange buffer) {
                     ? paths_->RandomOrders(random_key_, first_path, paths)
                     : paths_->GivenOrder(first_path, paths);
   DecodeSpec spec;
-  spec.tile = {resident(), rows(), paths, slot->order, TakesMixtures()};
+  spec.tile = {resident(), rows(), paths, slot->order, FirstMixture(positions)};
   spec.buffer = buffer;
   spec.seed = random_key_;
   spec.path_numbers = paths_->Numbers(first_path, paths, request_->sampling);
@@ -71,7 +71,7 @@ void DrawSession::CollectTile(DrawSlot* slot, absl::Time now) {
       environment().metrics->TimeToFirstStep(now - arrival());
     }
     if (done || !request_->whole_paths) {
-      if (TakesMixtures()) TakeMixtures(*slot);
+      TakeMixtures(*slot);
       SampleBlock block = NextBlock(slot);
       if (done) EndPaths(*slot, &block);
       TakeBlock(std::move(block));

@@ -34,10 +34,10 @@ class DrawSession : public TiledSession<DrawSlot> {
 
   // Takes values of a tile. In the block, paths count from 0.
   virtual void TakeBlock(SampleBlock block) = 0;
-  // Whether TakeMixtures is called. Does not change between Start and the end.
-  virtual bool TakesMixtures() const { return false; }
-  // Takes the mixtures of the next block of a tile: those of its positions from slot.taken to the
-  // steps that are done.
+  // TileSpec::first_mixture of paths with this number of positions.
+  virtual int64_t FirstMixture(int64_t positions) const { return TileSpec::kNoMixtures; }
+  // Takes mixtures of the next block of a tile: of its positions from slot.taken to the steps that
+  // are done, those that are kept.
   virtual void TakeMixtures(const DrawSlot& slot) {}
   // Called with the last block of a tile before it is taken. May change the values of its last
   // step, on which no other value depends.

@@ -23,13 +23,8 @@ class LastMixture {
   double LogDensity(double y) const {
     return kernels::MixtureLogDensity(view_, ToModel(y)) - std::log(transform_.y_std());
   }
-  double LogProbability(const SnappedInterval& interval) const {
-    return kernels::MixtureLogInterval(view_, ToModel(interval.low), ToModel(interval.high));
-  }
-  double Draw(const SnappedInterval& interval, const kernels::TruncatedDraw& draw) const {
-    const double y = transform_.ToUser(
-        kernels::MixtureTruncatedDraw(view_, ToModel(interval.low), ToModel(interval.high), draw));
-    return std::clamp(y, interval.low, interval.high);
+  kernels::TruncatedMixture In(const SnappedInterval& interval) const {
+    return {view_, ToModel(interval.low), ToModel(interval.high)};
   }
 
  private:
@@ -50,12 +45,13 @@ LastValue ForExactTotal(double total, const PartialSum& others, const LastMixtur
   if (!preimage.has_value()) return last;
   last.is_density = preimage->low == preimage->high;
   last.log_weight =
-      last.is_density ? mixture.LogDensity(possible) : mixture.LogProbability(*preimage);
+      last.is_density ? mixture.LogDensity(possible) : mixture.In(*preimage).log_probability();
   return last;
 }
 
 LastValue ForInterval(const KnownTotal& total, const PartialSum& others, const LastMixture& mixture,
-                      const TargetSupport& support, const kernels::TruncatedDraw& draw) {
+                      const FeatureTransform& transform, const TargetSupport& support,
+                      const kernels::TruncatedDraw& draw) {
   const double lower = total.lower - others.sum();
   const double upper = total.upper - others.sum();
   // A possible value at an end stays possible. An error of an infinite end is infinite.
@@ -70,8 +66,9 @@ LastValue ForInterval(const KnownTotal& total, const PartialSum& others, const L
     return {.value = value, .unsnapped = value, .log_weight = kLogZero};
   }
   LastValue last;
-  last.log_weight = mixture.LogProbability(*preimage);
-  last.unsnapped = mixture.Draw(*preimage, draw);
+  const kernels::TruncatedMixture inside = mixture.In(*preimage);
+  last.log_weight = inside.log_probability();
+  last.unsnapped = std::clamp(transform.ToUser(inside.Draw(draw)), preimage->low, preimage->high);
   last.value = std::clamp(support.Snap(last.unsnapped), preimage->least, preimage->greatest);
   return last;
 }
@@ -99,7 +96,7 @@ LastValue LastValueForTotal(const KnownTotal& total, const PartialSum& others,
       snapping == Snapping::kOn ? transform.target_support() : whole_line;
   const LastMixture last(mixture, transform);
   return total.is_exact() ? ForExactTotal(total.lower, others, last, support)
-                          : ForInterval(total, others, last, support, draw);
+                          : ForInterval(total, others, last, transform, support, draw);
 }
 
 }  // namespace chorale

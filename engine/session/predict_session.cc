@@ -79,7 +79,7 @@ void PredictSession::StartMarginalTile(PredictSlot* slot, PoolRange buffer) {
 void PredictSession::StartConditionalTile(PredictSlot* slot, PoolRange buffer) {
   const auto& [first_path, paths, positions] = slot->tile;
   const int64_t known = positions - 1;
-  TileSpec tile{resident(), rows(), paths, {}, /*keep_mixtures=*/true};
+  TileSpec tile{resident(), rows(), paths, {}, /*first_mixture=*/0};
   // No result depends on the value at the last position.
   std::vector<float> values(positions * paths);
   for (int64_t p = 0; p < paths; ++p) {

@@ -31,7 +31,9 @@ class SampleSession : public DrawSession {
   void Start() override;
   void AppendTiles(std::vector<Slice>* slices) override;
   // The mixtures of the last values are read when their paths end.
-  bool TakesMixtures() const override { return request_->known_totals.has_value(); }
+  int64_t FirstMixture(int64_t positions) const override {
+    return request_->known_totals.has_value() ? positions - 1 : TileSpec::kNoMixtures;
+  }
   void EndPaths(const DrawSlot& slot, SampleBlock* block) override;
   void TakeBlock(SampleBlock block) override;
   void EndDraws() override { Complete(); }

@@ -48,6 +48,7 @@ void SummarizeSession::AppendTiles(std::vector<Slice>* slices) {
 }
 
 void SummarizeSession::TakeMixtures(const DrawSlot& slot) {
+  if (estimates_ == nullptr) return;
   std::array<MixtureBatch, kLanes> batches;
   for (int64_t p = 0; p < slot.tile.paths; ++p) {
     const auto path = static_cast<int32_t>(PathOf(slot, p).path);

@@ -34,7 +34,9 @@ class SummarizeSession : public DrawSession {
   std::vector<int64_t> Rounds() const override { return rounds_; }
   void Start() override;
   void AppendTiles(std::vector<Slice>* slices) override;
-  bool TakesMixtures() const override { return estimates_ != nullptr; }
+  int64_t FirstMixture(int64_t positions) const override {
+    return estimates_ != nullptr ? 0 : TileSpec::kNoMixtures;
+  }
   void TakeMixtures(const DrawSlot& slot) override;
   void TakeBlock(SampleBlock block) override { summary_->Take(block); }
   void EndDraws() override;

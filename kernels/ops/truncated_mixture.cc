@@ -13,17 +13,6 @@
 namespace chorale::kernels {
 namespace {
 
-// log of the weight of a component, times its probability in the interval.
-std::vector<double> LogParts(const MixtureView& mixture, double low, double high) {
-  std::vector<double> parts(mixture.components);
-  for (int64_t j = 0; j < mixture.components; ++j) {
-    const double log_interval = LogNormalInterval((low - mixture.mean[j]) / mixture.std[j],
-                                                  (high - mixture.mean[j]) / mixture.std[j]);
-    parts[j] = mixture.log_weight[j] + log_interval;
-  }
-  return parts;
-}
-
 // In (0, 1): the middle of one of 2^52 equal parts.
 double OpenUniform(uint32_t low, uint32_t high) {
   const uint64_t bits = (static_cast<uint64_t>(high) << 32) | low;
@@ -32,13 +21,24 @@ double OpenUniform(uint32_t low, uint32_t high) {
 
 }  // namespace
 
-double MixtureLogInterval(const MixtureView& mixture, double low, double high) {
-  const std::vector<double> parts = LogParts(mixture, low, high);
-  const double largest = *std::max_element(parts.begin(), parts.end());
-  if (!std::isfinite(largest)) return largest;
-  double sum = 0;
-  for (const double part : parts) sum += std::exp(part - largest);
-  return std::min(largest + std::log(sum), 0.0);  // weights sum to 1, except for rounding
+TruncatedMixture::TruncatedMixture(const MixtureView& mixture, double low, double high)
+    : mixture_(mixture), low_(low), high_(high), parts_(mixture.components) {
+  for (int64_t j = 0; j < mixture.components; ++j) {
+    parts_[j] =
+        mixture.log_weight[j] + LogNormalInterval((low - mixture.mean[j]) / mixture.std[j],
+                                                  (high - mixture.mean[j]) / mixture.std[j]);
+  }
+  log_largest_ = *std::max_element(parts_.begin(), parts_.end());
+  if (!std::isfinite(log_largest_)) return;
+  for (double& part : parts_) {
+    part = std::exp(part - log_largest_);
+    total_ += part;
+  }
+}
+
+double TruncatedMixture::log_probability() const {
+  if (!std::isfinite(log_largest_)) return log_largest_;
+  return std::min(log_largest_ + std::log(total_), 0.0);  // weights sum to 1, except for rounding
 }
 
 TruncatedDraw DrawTruncated(uint64_t seed, uint64_t path) {
@@ -46,29 +46,23 @@ TruncatedDraw DrawTruncated(uint64_t seed, uint64_t path) {
   return {.component = OpenUniform(words[0], words[1]), .value = OpenUniform(words[2], words[3])};
 }
 
-double MixtureTruncatedDraw(const MixtureView& mixture, double low, double high,
-                            const TruncatedDraw& draw) {
-  const std::vector<double> parts = LogParts(mixture, low, high);
-  const double largest = *std::max_element(parts.begin(), parts.end());
-  if (!std::isfinite(largest)) return std::clamp(MixtureMean(mixture), low, high);
-  double total = 0;
-  for (const double part : parts) total += std::exp(part - largest);
-  std::vector<int64_t> order(mixture.components);
+double TruncatedMixture::Draw(const TruncatedDraw& draw) const {
+  if (!std::isfinite(log_largest_)) return std::clamp(MixtureMean(mixture_), low_, high_);
+  std::vector<int64_t> order(mixture_.components);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return mixture.mean[a] < mixture.mean[b]; });
+                   [&](int64_t a, int64_t b) { return mixture_.mean[a] < mixture_.mean[b]; });
   double cumulative = 0;
   int64_t chosen = order.front();
   for (const int64_t j : order) {
-    const double part = std::exp(parts[j] - largest);
-    if (part > 0) chosen = j;  // rounding may leave the last sum at the threshold
-    cumulative += part;
-    if (cumulative > draw.component * total) break;
+    if (parts_[j] > 0) chosen = j;  // rounding may leave the last sum at the threshold
+    cumulative += parts_[j];
+    if (cumulative > draw.component * total_) break;
   }
-  const double mean = mixture.mean[chosen];
-  const double std = mixture.std[chosen];
-  const double z = TruncatedNormalQuantile((low - mean) / std, (high - mean) / std, draw.value);
-  return std::clamp(mean + std * z, low, high);
+  const double mean = mixture_.mean[chosen];
+  const double std = mixture_.std[chosen];
+  const double z = TruncatedNormalQuantile((low_ - mean) / std, (high_ - mean) / std, draw.value);
+  return std::clamp(mean + std * z, low_, high_);
 }
 
 }  // namespace chorale::kernels

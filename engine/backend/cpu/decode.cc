@@ -46,8 +46,9 @@ DecodeWork::DecodeWork(DecodeSpec spec, const float* context_kv, float* buffer)
   RequirePathValues(spec_);
   Require(spec_.buffer.bytes >= DecodeBufferBytes(model_.config(), positions_, tile.paths),
           "the buffer range holds the tile's buffer");
-  if (tile.keep_mixtures) {
-    mixtures_ = MixtureStore(positions_ * tile.paths, model_.config().num_components);
+  if (tile.keeps_mixtures()) {
+    mixtures_ = MixtureStore((positions_ - tile.first_mixture) * tile.paths,
+                             model_.config().num_components);
   }
 }
 
@@ -61,8 +62,9 @@ double DecodeWork::next_step_flops() const {
 }
 
 MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {
-  Require(position < steps_done_, "the position is done");
-  return mixtures_.Get(position * spec_.tile.paths + path);
+  const int64_t kept = position - spec_.tile.first_mixture;
+  Require(kept >= 0 && position < steps_done_, "the mixture is kept, and the position is done");
+  return mixtures_.Get(kept * spec_.tile.paths + path);
 }
 
 int64_t DecodeWork::BeginBatch(int64_t max_steps, int parallelism) {
@@ -155,7 +157,9 @@ void DecodeWork::Emit(PathRange paths, int64_t step, const Scratch& scratch) {
       values_[at] = static_cast<float>(kernels::MixtureDraw(mixture, draw.uniform, draw.normal));
     }
     log_densities_[at] = kernels::MixtureLogDensity(mixture, values_[at]);
-    if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);
+    const int64_t first_mixture = spec_.tile.first_mixture;
+    if (step < first_mixture) continue;
+    mixtures_.Set((step - first_mixture) * spec_.tile.paths + path, mixture);
   }
 }
 

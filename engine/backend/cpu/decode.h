@@ -62,7 +62,7 @@ class DecodeWork : public chorale::DecodeWork, public BatchedWork {
   int64_t batch_tasks_ = 0;
   std::vector<float> values_;          // [P, paths]
   std::vector<double> log_densities_;  // [P, paths]
-  MixtureStore mixtures_;              // [P * paths, M] if kept
+  MixtureStore mixtures_;              // [(P - first_mixture) * paths, M] if kept
 };
 
 }  // namespace chorale::cpu

@@ -48,7 +48,7 @@ DensityWork::DensityWork(DensitySpec spec, const float* context_kv, float* buffe
   Require(spec_.values.size() == log_densities_.size(), "values is [P, paths]");
   Require(spec_.buffer.bytes >= DensityBufferBytes(model_.config(), positions_, tile.paths),
           "the buffer range holds what is kept between steps");
-  if (tile.keep_mixtures) {
+  if (tile.keeps_mixtures()) {
     mixtures_ = MixtureStore(positions_ * tile.paths, model_.config().num_components);
   }
 }
@@ -156,7 +156,7 @@ void DensityWork::PredictQueryRows(RowRange rows, const float* x, Scratch& scrat
     const int64_t at = IndexOf(first_path_ + g / positions_, g % positions_);
     const kernels::MixtureView mixture = MixtureOf(model_, scratch, i);
     log_densities_[at] = kernels::MixtureLogDensity(mixture, spec_.values[at]);
-    if (spec_.tile.keep_mixtures) mixtures_.Set(at, mixture);
+    if (spec_.tile.keeps_mixtures()) mixtures_.Set(at, mixture);
   }
 }
 

@@ -200,7 +200,7 @@ absl::Status Backend::Advance(absl::Span<const Slice> slices) {
     Require(slice.max_steps >= 1, "a slice has at least one step");
     if (auto* decode = dynamic_cast<DecodeWork*>(slice.work); decode != nullptr) {
       if (!decode->done()) {
-        decodes.push_back({decode, std::min(slice.max_steps, decode->steps_left())});
+        decodes.push_back({decode, std::min(slice.max_steps, decode->steps_at_this_cost())});
       }
       continue;
     }

@@ -92,8 +92,7 @@ void DecodeRunner::RunSteps(const std::vector<Slice>& slices, const DecodeWorksp
   if (!device_.status().ok()) return;
   const char* outputs = outputs_.data();
   for (const Slice& slice : slices) {
-    slice.work->ConsumeOutputs(slice.steps, outputs);
-    outputs += slice.work->OutputsLayout(slice.steps).bytes;
+    outputs += slice.work->ConsumeOutputs(slice.steps, outputs);
   }
 }
 

@@ -31,7 +31,7 @@ class DecodeRunner {
   explicit DecodeRunner(Device& device) : device_(device), graphs_(device) {}
 
   // Returns when all steps are done, or the device has failed. REQUIRES: all slices have the same
-  // model, and no slice has more steps than DecodeWork::steps_left.
+  // model, and no slice has more steps than DecodeWork::steps_at_this_cost.
   void Run(const std::vector<Slice>& slices);
 
   // Records the graphs of the model. REQUIRES: the launch workspace has space for a tile of the

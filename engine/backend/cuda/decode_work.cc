@@ -38,8 +38,9 @@ DecodeWork::DecodeWork(DecodeSpec spec, Device& device)
   UploadTile(layout_, memory_, spec_.tile, spec_.forced_values, device);
   device.Upload(layout_.path_numbers.At(memory_), spec_.path_numbers.data(),
                 paths() * static_cast<int64_t>(sizeof(uint64_t)));
-  if (spec_.tile.keep_mixtures) {
-    mixtures_ = Mixtures(positions_ * spec_.tile.paths, model_.shape().components);
+  if (spec_.tile.keeps_mixtures()) {
+    mixtures_ = Mixtures((positions_ - spec_.tile.first_mixture) * spec_.tile.paths,
+                         model_.shape().components);
   }
 }
 
@@ -53,8 +54,9 @@ double DecodeWork::next_step_flops() const {
 }
 
 MixtureSpan DecodeWork::mixture(int64_t path, int64_t position) const {
-  Require(position < steps_done_, "the position is done");
-  return mixtures_.Get(position * paths() + path);
+  const int64_t kept = position - spec_.tile.first_mixture;
+  Require(kept >= 0 && position < steps_done_, "the mixture is kept, and the position is done");
+  return mixtures_.Get(kept * paths() + path);
 }
 
 Tile DecodeWork::NextTile() const {
@@ -76,26 +78,28 @@ PathTile DecodeWork::NextPathTile(int64_t steps, char* outputs) const {
   tile.first_emitted = tile.position;
   tile.emitted_densities = layout.log_densities.At(outputs);
   tile.emitted_values = layout.values.At(outputs);
-  if (spec_.tile.keep_mixtures) tile.emitted_mixtures = layout.mixtures.At(outputs);
+  if (KeepsNext()) tile.emitted_mixtures = layout.mixtures.At(outputs);
   tile.first_drawn = static_cast<int32_t>(spec_.forced_positions());
   return tile;
 }
 
 StepOutputsLayout DecodeWork::OutputsLayout(int64_t steps) const {
-  return {steps, paths(), spec_.tile.keep_mixtures ? model_.shape().components : 0};
+  return {steps, paths(), KeepsNext() ? model_.shape().components : 0};
 }
 
-void DecodeWork::ConsumeOutputs(int64_t steps, const char* outputs) {
+int64_t DecodeWork::ConsumeOutputs(int64_t steps, const char* outputs) {
   const StepOutputsLayout layout = OutputsLayout(steps);
   const int64_t first = steps_done_ * paths();
   const int64_t rows = steps * paths();
   std::copy_n(layout.values.At(outputs), rows, values_.begin() + first);
   std::copy_n(layout.log_densities.At(outputs), rows, log_densities_.begin() + first);
-  if (spec_.tile.keep_mixtures) {
-    mixtures_.Set(first, absl::MakeConstSpan(layout.mixtures.At(outputs),
-                                             rows * 3 * model_.shape().components));
+  if (KeepsNext()) {
+    mixtures_.Set(
+        first - spec_.tile.first_mixture * paths(),
+        absl::MakeConstSpan(layout.mixtures.At(outputs), rows * 3 * model_.shape().components));
   }
   steps_done_ += steps;
+  return layout.bytes;
 }
 
 }  // namespace chorale::cuda

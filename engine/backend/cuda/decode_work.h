@@ -2,6 +2,7 @@
 #ifndef CHORALE_ENGINE_BACKEND_CUDA_DECODE_WORK_H_
 #define CHORALE_ENGINE_BACKEND_CUDA_DECODE_WORK_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -40,7 +41,11 @@ class DecodeWork : public chorale::DecodeWork {
   bool done() const override { return steps_done_ == positions_; }
   double next_step_flops() const override;
   double next_flops(int64_t steps) const override;
-  int64_t steps_at_this_cost() const override { return positions_ - steps_done_; }
+  // Outputs with mixtures are larger, so that fewer steps run together: no batch has both kinds.
+  int64_t steps_at_this_cost() const override {
+    return (KeepsNext() ? positions_ : std::min(positions_, spec_.tile.first_mixture)) -
+           steps_done_;
+  }
   int64_t steps_done() const override { return steps_done_; }
   absl::Span<const float> values() const override { return values_; }
   absl::Span<const double> log_densities() const override { return log_densities_; }
@@ -49,17 +54,19 @@ class DecodeWork : public chorale::DecodeWork {
   const DeviceModel& model() const { return model_; }
   const ContextShape& context() const { return spec_.tile.context->shape; }
   int64_t paths() const { return spec_.tile.paths; }
-  int64_t steps_left() const { return positions_ - steps_done_; }
-
   // Return the descriptors of the next `steps` steps. `outputs` is device memory for their outputs.
   kernels::cuda::Tile NextTile() const;
   kernels::cuda::PathTile NextPathTile(int64_t steps, char* outputs) const;
 
+  // The outputs of the next `steps` steps, at most steps_at_this_cost().
   StepOutputsLayout OutputsLayout(int64_t steps) const;
-  // Takes the outputs of the next `steps` steps from host memory.
-  void ConsumeOutputs(int64_t steps, const char* outputs);
+  // Takes the outputs of the next `steps` steps from host memory, and returns their bytes.
+  int64_t ConsumeOutputs(int64_t steps, const char* outputs);
 
  private:
+  // Whether the mixtures of the next step are kept.
+  bool KeepsNext() const { return steps_done_ >= spec_.tile.first_mixture; }
+
   const DecodeSpec spec_;
   const DeviceModel& model_;
   const int64_t positions_;  // P
@@ -69,7 +76,7 @@ class DecodeWork : public chorale::DecodeWork {
   int64_t steps_done_ = 0;
   std::vector<float> values_;          // [P, paths]
   std::vector<double> log_densities_;  // [P, paths]
-  Mixtures mixtures_;                  // [P * paths] if kept
+  Mixtures mixtures_;                  // [(P - first_mixture) * paths] if kept
 };
 
 }  // namespace chorale::cuda

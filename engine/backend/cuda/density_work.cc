@@ -57,7 +57,7 @@ DensityWork::DensityWork(DensitySpec spec, Device& device)
           "a density has at most density_paths() paths");
   Require(spec_.values.size() == log_densities_.size(), "values is [P, paths]");
   Require(spec_.buffer.bytes >= layout_.bytes, "the buffer range holds what is kept");
-  if (spec_.tile.keep_mixtures) {
+  if (spec_.tile.keeps_mixtures()) {
     mixtures_ = Mixtures(positions_ * spec_.tile.paths, model_.shape().components);
   }
   UploadTile(layout_, memory_, spec_.tile, spec_.values, device);
@@ -73,7 +73,7 @@ void DensityWork::UploadRowTiles(Device& device) {
     PathTile path = PathTileOf(layout_, memory_, spec_.tile, of_tile);
     path.first_drawn = path.positions;  // none
     path.emitted_densities = layout_.densities.At(memory_) + of_tile.first;
-    if (spec_.tile.keep_mixtures) {
+    if (spec_.tile.keeps_mixtures()) {
       path.emitted_mixtures =
           layout_.mixtures.At(memory_) + of_tile.first * 3 * model_.shape().components;
     }
@@ -136,7 +136,7 @@ void DensityWork::Run(int64_t max_steps, const LaunchWorkspace& launch) {
 void DensityWork::Download(Device& device) {
   device.Download(log_densities_.data(), layout_.densities.At(memory_),
                   static_cast<int64_t>(log_densities_.size() * sizeof(double)));
-  if (!spec_.tile.keep_mixtures) return;
+  if (!spec_.tile.keeps_mixtures()) return;
   raw_mixtures_.resize(log_densities_.size() * 3 * model_.shape().components);
   device.Download(raw_mixtures_.data(), layout_.mixtures.At(memory_),
                   static_cast<int64_t>(raw_mixtures_.size() * sizeof(float)));

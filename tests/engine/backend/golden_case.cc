@@ -65,7 +65,7 @@ TileSpec GoldenCase::Tile(std::shared_ptr<const ResidentContext> context,
   tile.context = std::move(context);
   tile.query_rows = std::move(rows);
   tile.paths = paths_;
-  tile.keep_mixtures = true;
+  tile.first_mixture = 0;
   return tile;
 }
 

@@ -212,7 +212,7 @@ TEST_P(KnownValuesTest, OrdersThatLeaveQueryRowsOut) {
       const TileSpec alone = {.context = loaded_->context(),
                               .query_rows = driver_->EncodeRows(loaded_->context(), rows),
                               .paths = 1,
-                              .keep_mixtures = true};
+                              .first_mixture = 0};
       const auto of_path = [&](const auto& array) { return SelectPaths(array, case_.paths, p, 1); };
       const auto path = driver_->NewDecode(alone, case_.seed, kFirstPath + p, of_path(forced));
       driver_->Run(path.get());
@@ -227,6 +227,33 @@ TEST_P(KnownValuesTest, OrdersThatLeaveQueryRowsOut) {
       }
     }
   }
+}
+
+// Which mixtures are kept changes no value, and the mixtures that are kept are those of all.
+TEST_P(KnownValuesTest, MixturesOfTheLastPositions) {
+  if (IsSkipped()) return;
+  const auto decode = [&](int64_t first_mixture) {
+    TileSpec tile = loaded_->Tile();
+    tile.first_mixture = first_mixture;
+    return driver_->NewDecode(tile, case_.seed, kFirstPath, First(2, case_.Values()));
+  };
+  const auto all = decode(0);
+  const auto last = decode(case_.query_rows - 1);
+  const auto later = decode(1);
+  const auto none = decode(TileSpec::kNoMixtures);
+  driver_->RunAll({last.get(), all.get(), later.get(), none.get()}, 1'000);
+  for (const auto& [some, first] :
+       {std::pair(last.get(), case_.query_rows - 1), std::pair(later.get(), int64_t{1})}) {
+    EXPECT_EQ(Results(*some).values, Results(*all).values);
+    EXPECT_EQ(Results(*some).log_densities, Results(*all).log_densities);
+    for (int64_t t = first; t < case_.query_rows; ++t) {
+      for (const int64_t p : {int64_t{0}, case_.paths - 1}) {
+        EXPECT_EQ(some->mixture(p, t).mean, all->mixture(p, t).mean);
+        EXPECT_EQ(some->mixture(p, t).log_weight, all->mixture(p, t).log_weight);
+      }
+    }
+  }
+  EXPECT_EQ(Results(*none).values, Results(*all).values);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, KnownValuesTest, testing::ValuesIn(Cases()),

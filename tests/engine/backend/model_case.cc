@@ -50,7 +50,7 @@ TileSpec LoadedCase::Tile(int64_t first, int64_t paths, Order order) const {
   tile.context = context_;
   tile.query_rows = rows_;
   tile.paths = paths;
-  tile.keep_mixtures = true;
+  tile.first_mixture = 0;
   if (order == Order::kRandom) {
     const std::vector<int32_t> all = case_.RandomOrders();
     tile.order.assign(all.begin() + first * case_.query_rows,

@@ -26,37 +26,40 @@ struct Mixture {
 // The second component has no weight.
 Mixture Three() { return Mixture({3, 1, -1}, {2, 1, 0.5}, {0.75, 0, 0.25}); }
 
-TEST(MixtureLogIntervalTest, IsTheDifferenceOfCdfs) {
+TEST(TruncatedMixtureTest, ItsProbabilityIsTheDifferenceOfCdfs) {
   const Mixture mixture = Three();
   for (const auto& [low, high] : {std::pair{-2.0, -1.5}, {-1.0, 4.0}, {2.0, kInfinity}}) {
-    EXPECT_NEAR(MixtureLogInterval(mixture.View(), low, high),
+    EXPECT_NEAR(TruncatedMixture(mixture.View(), low, high).log_probability(),
                 std::log(MixtureCdf(mixture.View(), high) - MixtureCdf(mixture.View(), low)),
                 1e-13);
   }
-  EXPECT_EQ(MixtureLogInterval(mixture.View(), -kInfinity, kInfinity), 0);
-  EXPECT_EQ(MixtureLogInterval(mixture.View(), 1, 1), -kInfinity);
+  EXPECT_EQ(TruncatedMixture(mixture.View(), -kInfinity, kInfinity).log_probability(), 0);
+  EXPECT_EQ(TruncatedMixture(mixture.View(), 1, 1).log_probability(), -kInfinity);
 }
 
-TEST(MixtureLogIntervalTest, HasTheWidestComponentFarAway) {
+TEST(TruncatedMixtureTest, HasTheWidestComponentFarAway) {
   // z = (203 - 3) / 2 = 100: log(0.75) + log P(Z > 100), where P(Z > z) is density(z) / z
   // (1 - 1/z^2 + ...).
   const double tail = -5000 - 0.91893853320467274 - std::log(100) + std::log1p(-1e-4 + 3e-8);
-  EXPECT_NEAR(MixtureLogInterval(Three().View(), 203, kInfinity), std::log(0.75) + tail, 1e-9);
+  EXPECT_NEAR(TruncatedMixture(Three().View(), 203, kInfinity).log_probability(),
+              std::log(0.75) + tail, 1e-9);
 }
 
 // Draws on a grid of random numbers have the distribution of the mixture in the interval.
-TEST(MixtureTruncatedDrawTest, HasTheDistributionInTheInterval) {
+TEST(TruncatedMixtureTest, DrawsHaveTheDistributionInTheInterval) {
   const Mixture mixture = Three();
   constexpr int kSide = 200;
   for (const auto& [low, high] : {std::pair{-2.0, 1.0}, {-kInfinity, 0.0}, {4.0, 100.0}}) {
     const double below = MixtureCdf(mixture.View(), low);
     const double inside = MixtureCdf(mixture.View(), high) - below;
+    const MixtureView view = mixture.View();
+    const TruncatedMixture truncated(view, low, high);
     for (const double share : {0.1, 0.5, 0.9}) {
       int count = 0;
       const double y = low == -kInfinity ? -1.5 + share : low + share * (std::min(high, 8.0) - low);
       for (int i = 0; i < kSide * kSide; ++i) {
         const TruncatedDraw draw = {(i / kSide + 0.5) / kSide, (i % kSide + 0.5) / kSide};
-        const double value = MixtureTruncatedDraw(mixture.View(), low, high, draw);
+        const double value = truncated.Draw(draw);
         ASSERT_GE(value, low);
         ASSERT_LE(value, high);
         count += value <= y ? 1 : 0;
@@ -68,21 +71,22 @@ TEST(MixtureTruncatedDrawTest, HasTheDistributionInTheInterval) {
   }
 }
 
-TEST(MixtureTruncatedDrawTest, IsMonotoneAndNeverOfAComponentWithoutWeight) {
+TEST(TruncatedMixtureTest, ADrawIsMonotoneAndNeverOfAComponentWithoutWeight) {
   const Mixture narrow({0, 5, 10}, {1e-3, 1e-3, 1e-3}, {0.5, 0, 0.5});
+  const TruncatedMixture truncated(narrow.View(), -1, 11);
   double last = -1;
   for (int i = 1; i < 1000; ++i) {
-    const double value = MixtureTruncatedDraw(narrow.View(), -1, 11, {i / 1000.0, 0.5});
+    const double value = truncated.Draw({i / 1000.0, 0.5});
     EXPECT_GE(value, last);
     EXPECT_TRUE(std::abs(value) < 1 || std::abs(value - 10) < 1);
     last = value;
   }
 }
 
-TEST(MixtureTruncatedDrawTest, ReturnsTheNearestEndIfNothingIsThere) {
+TEST(TruncatedMixtureTest, ReturnsTheNearestEndIfNothingIsThere) {
   const Mixture mixture = Three();
-  EXPECT_EQ(MixtureTruncatedDraw(mixture.View(), 1e200, 2e200, {0.5, 0.5}), 1e200);
-  EXPECT_EQ(MixtureTruncatedDraw(mixture.View(), -kInfinity, -1e200, {0.5, 0.5}), -1e200);
+  EXPECT_EQ(TruncatedMixture(mixture.View(), 1e200, 2e200).Draw({0.5, 0.5}), 1e200);
+  EXPECT_EQ(TruncatedMixture(mixture.View(), -kInfinity, -1e200).Draw({0.5, 0.5}), -1e200);
 }
 
 TEST(DrawTruncatedTest, IsInsideTheUnitSquareAndUniform) {

@@ -30,7 +30,7 @@ class CudaDensityTest : public under_test::BackendTest {
     const std::vector<float> values = model_case.Values();
     const auto run = [&](int64_t first, int64_t paths) {
       TileSpec tile = loaded.Tile(first, paths, Order::kRandom);
-      tile.keep_mixtures = true;
+      tile.first_mixture = 0;
       auto density = driver.NewDensity(tile, SelectPaths(values, model_case.paths, first, paths));
       driver.Run(density.get(), 2);
       return density;
